@@ -19,6 +19,10 @@ pub(crate) enum Libc {
     Musl,
 }
 
+/// Searches of Zstandard for levels from 10, which the config does not have; libzstd takes the next quicker one where its tables name one of these.
+const UNUSED_C: &str = " -DZSTD_EXCLUDE_BTLAZY2_BLOCK_COMPRESSOR -DZSTD_EXCLUDE_BTOPT_BLOCK_COMPRESSOR \
+                        -DZSTD_EXCLUDE_BTULTRA_BLOCK_COMPRESSOR";
+
 /// Where the programs of this processor are built, and how.
 pub(crate) struct DistBuild<'a> {
     workspace: &'a Workspace,
@@ -46,7 +50,7 @@ impl Libc {
     /// for pods and meshes, whose image has the static program.
     fn features(self) -> &'static [&'static str] {
         match self {
-            Self::Gnu => &["--features", "weir/profiler,weir/top,weir/traces"],
+            Self::Gnu => &["--features", "weir/geoip,weir/profiler,weir/top,weir/traces"],
             Self::Musl => &["--all-features"],
         }
     }
@@ -104,7 +108,7 @@ impl<'a> DistBuild<'a> {
             .args(["--target", &self.triple, "--target-dir"])
             .arg(&self.target)
             .env("RUSTFLAGS", self.flags())
-            .env(&format!("CFLAGS_{variable}"), self.remapped("-ffile-prefix-map="))
+            .env(&format!("CFLAGS_{variable}"), self.remapped("-ffile-prefix-map=") + UNUSED_C)
             // C libraries may contain the time of their build; compilers take this one.
             .env("SOURCE_DATE_EPOCH", "0")
             .env("CARGO_INCREMENTAL", "0");

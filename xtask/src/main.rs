@@ -11,6 +11,7 @@ mod features;
 mod tidy;
 mod matrix;
 mod former_faults;
+mod import_proof;
 mod generate;
 mod gateway_types;
 mod deny;
@@ -68,6 +69,10 @@ enum XtaskCommand {
     Test(test::TestArguments),
     /// Try combinations of protocols, features, bodies and events on the program, between scripted peers, and judge every byte
     Matrix(matrix::MatrixArguments),
+    /// Prove an import: the original program and Weir get the same requests, and all that differs is judged; needs root and the program
+    ImportProof(import_proof::ImportProofArguments),
+    /// Import every file of a folder, and say what became of them
+    ImportCoverage(import_proof::ImportCoverageArguments),
     /// Check the house style and the borders between the crates
     Tidy,
     /// Write the files that are generated from the code anew
@@ -113,6 +118,8 @@ fn run(command: XtaskCommand) -> anyhow::Result<()> {
         XtaskCommand::Check(arguments) => check::run(&workspace, &arguments),
         XtaskCommand::Test(arguments) => test::run(&workspace, &arguments),
         XtaskCommand::Matrix(arguments) => matrix::run(&workspace, &arguments),
+        XtaskCommand::ImportProof(arguments) => import_proof::run(&workspace, &arguments),
+        XtaskCommand::ImportCoverage(arguments) => import_proof::run_coverage(&workspace, &arguments),
         XtaskCommand::Tidy => tidy::run(&workspace),
         XtaskCommand::Generate(arguments) => generate::run(&workspace, &arguments),
         XtaskCommand::Bench(arguments) => bench::run(&workspace, &arguments),

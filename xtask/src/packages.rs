@@ -58,7 +58,11 @@ const PACKAGES: &[DebianPackage] = &[
         program: "apache2",
         reason: "steps `lab` and `bench`: a target of the lab",
     },
-    DebianPackage { name: "caddy", program: "caddy", reason: "steps `lab` and `bench`: a target of the lab" },
+    DebianPackage {
+        name: "caddy",
+        program: "caddy",
+        reason: "steps `tests`, `lab` and `bench`: a peer in the lab",
+    },
     DebianPackage {
         name: "libnginx-mod-stream",
         program: "/usr/lib/nginx/modules/ngx_stream_module.so",

@@ -23,6 +23,10 @@ const ARGON2_WORK_MAX: u64 = 4 * ARGON2_KIB_MAX as u64;
 const ARGON2_LANES_MAX: u32 = 64;
 const ARGON2_OUTPUT_MAX: usize = 64;
 
+const SHA1_LEN: usize = 20;
+/// The most bytes of a salt of SHA-1.
+const SHA1_SALT_MAX: usize = 64;
+
 /// The most rounds of the SHA hashes.
 const SHA_ROUNDS_MAX: u32 = 1_000_000;
 const SHA_ROUNDS_MIN: u32 = 1_000;
@@ -56,7 +60,11 @@ enum Scheme {
         salt: Box<[u8]>,
         hash: Box<[u8]>,
     },
-    Sha1([u8; 20]),
+    /// Salted (`{SSHA}`, RFC 2307) or not.
+    Sha1 {
+        hash: [u8; SHA1_LEN],
+        salt: Box<[u8]>,
+    },
     Md5 {
         magic: &'static str,
         salt: Box<str>,
@@ -120,7 +128,9 @@ impl PasswordHash {
             argon2_of(text)?
         } else if let Some(rest) = text.strip_prefix("{SHA}") {
             let hash = BASE64.decode(rest.as_bytes()).ok().and_then(|hash| hash.try_into().ok());
-            Scheme::Sha1(hash.ok_or(HashError::Malformed("SHA-1"))?)
+            Scheme::Sha1 { hash: hash.ok_or(HashError::Malformed("SHA-1"))?, salt: Box::default() }
+        } else if let Some(rest) = text.strip_prefix("{SSHA}") {
+            salted_sha1_of(rest).ok_or(HashError::Malformed("SHA-1"))?
         } else if let Some((magic, rest)) =
             ["$apr1$", "$1$"].into_iter().find_map(|magic| Some((magic, text.strip_prefix(magic)?)))
         {
@@ -149,7 +159,7 @@ impl PasswordHash {
     /// How well it protects the password.
     pub fn strength(&self) -> Strength {
         match self.scheme {
-            Scheme::Sha1(_) | Scheme::Md5 { .. } => Strength::Weak,
+            Scheme::Sha1 { .. } | Scheme::Md5 { .. } => Strength::Weak,
             _ => Strength::Good,
         }
     }
@@ -157,7 +167,7 @@ impl PasswordHash {
     /// What decides how long it takes to compute; the same for hashes that take as long.
     pub(crate) fn cost(&self) -> (u8, u64) {
         match &self.scheme {
-            Scheme::Sha1(_) => (0, 0),
+            Scheme::Sha1 { .. } => (0, 0),
             Scheme::Md5 { .. } => (1, 0),
             Scheme::Sha256 { rounds, .. } => (2, u64::from(*rounds)),
             Scheme::Sha512 { rounds, .. } => (3, u64::from(*rounds)),
@@ -180,7 +190,9 @@ impl PasswordHash {
                 argon2.is_some_and(|argon2| argon2.hash_password_into(password, salt, &mut computed).is_ok())
                     && is_same(&computed, hash)
             }
-            Scheme::Sha1(hash) => is_same(digest(&SHA1_FOR_LEGACY_USE_ONLY, password).as_ref(), hash),
+            Scheme::Sha1 { hash, salt } => {
+                is_same(digest(&SHA1_FOR_LEGACY_USE_ONLY, &[password, salt].concat()).as_ref(), hash)
+            }
             Scheme::Md5 { magic, salt, hash } => {
                 is_same(crypt::md5(magic.as_bytes(), salt.as_bytes(), password).as_bytes(), hash.as_bytes())
             }
@@ -192,6 +204,13 @@ impl PasswordHash {
             }),
         }
     }
+}
+
+/// Base64 of the hash and the salt behind it.
+fn salted_sha1_of(rest: &str) -> Option<Scheme> {
+    let decoded = BASE64.decode(rest.as_bytes()).ok()?;
+    let (hash, salt) = decoded.split_first_chunk::<SHA1_LEN>()?;
+    (salt.len() <= SHA1_SALT_MAX).then(|| Scheme::Sha1 { hash: *hash, salt: salt.into() })
 }
 
 /// The base64 of bcrypt.
@@ -313,10 +332,11 @@ mod tests {
     use super::*;
 
     /// Of `s3cret` unless another password is named; made with `htpasswd`, `openssl passwd` and the reference of Argon2.
-    const KNOWN: [(&str, &str, Strength); 10] = [
+    const KNOWN: [(&str, &str, Strength); 11] = [
         ("s3cret", "$2y$05$Z6hikxcfC7bLKHcgLQ/PtOy78ejcxa.dCYIcARnkDT4yJpC/sdZfm", Strength::Good),
         ("a", "$2a$06$m0CrhHm10qJ3lXRY.5zDGO3rS2KdeeWLuGmsfGlMfOxih58VYVfxe", Strength::Good),
         ("s3cret", "{SHA}/vNB+F2HQ559kaLUZbmHHvZrXpg=", Strength::Weak),
+        ("password", "{SSHA}yI6cZwQadOA1e+/f+T+H3eCQQhRzYWx0", Strength::Weak),
         ("s3cret", "$apr1$i/Nwo5cp$X9vbpH4taQ4tEcVud0Gi8.", Strength::Weak),
         ("password", "$apr1$xxxxxxxx$dxHfLAsjHkDRmG83UXe8K0", Strength::Weak),
         ("s3cret", "$1$abcd1234$8EVyWRmvNZkXOCje9FWfA0", Strength::Weak),
@@ -383,6 +403,8 @@ mod tests {
                 Malformed("bcrypt"),
             ),
             ("{SHA}AAAA", Malformed("SHA-1")),
+            ("{SSHA}Zm9vCg==", Malformed("SHA-1")),
+            ("{SSHA}_____wQadOA1e+/f+T+H3eCQQhRzYWx0", Malformed("SHA-1")),
             ("$apr1$toolongsalt$X9vbpH4taQ4tEcVud0Gi8.", Malformed("MD5")),
             ("$apr1$i/Nwo5cp$X9vbpH4taQ4tEcVud0Gi8", Malformed("MD5")),
             (

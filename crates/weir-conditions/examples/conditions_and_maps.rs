@@ -97,7 +97,7 @@ fn main() {
         (0..ENTRIES).map(|number| (key(number), format!("backend-{}", number % 1000))).collect();
     let began = Instant::now();
     let mut builder = ValueMapBuilder::<()>::new();
-    builder.reserve(MapKind::Exact, entries.len(), entries.iter().map(|(key, _)| key.len()).sum());
+    builder.reserve(MapKind::Exact, entries.len());
     for (key, value) in &entries {
         builder.insert_text(MapKind::Exact, key, value.as_bytes()).expect("it is new");
     }

@@ -55,31 +55,33 @@ pub use certificate::{
 };
 pub use config::ResponseOrigin;
 pub use config::{
-    AcceptFrom, Access, AccessList, AccessListParts, AccessLog, AccessLogFormat, AccessLogOutput,
-    AccountSecret, Acme, AcmeChallenge, AcmeIssuer, Admin, AffinitySettings, BasicAuth, Bird, BodyRule,
-    CacheDisk, CacheStore, CacheStoreParts, CacheTtl, CertificateSource, Checked, CheckedParts, CipherSuite,
-    ClientCertificateHeaders, ClientCertificates, ClientVerification, Collector, CollectorHeaders,
-    CollectorUrl, Config, ConfigDump, ConfigFault, ConfigParts, ConnectionsMax, ConsulAgent, ConsulService,
-    CookieMode, CookieSecret, Cors, CorsOrigin, Credentials, Dialogue, DiscoverySettings, Dns, DnsHook,
-    DnsRecords, DnsUpdate, EncodedSlashAction, ErrorPage, ErrorStep, EtcdCluster, Expires, ExpiresTime,
+    AccelField, AcceptFrom, Access, AccessList, AccessListParts, AccessLog, AccessLogFormat, AccessLogOutput,
+    AccountSecret, Acme, AcmeChallenge, AcmeIssuer, Admin, AffinitySettings, AgentCheck, AllowedServer,
+    AllowedServers, BasicAuth, Bird, BodyRule, CacheDisk, CacheStore, CacheStoreParts, CacheTtl,
+    CertificateSource, Checked, CheckedParts, CipherSuite, ClientAddressHeader, ClientCertificateHeaders,
+    ClientCertificates, ClientVerification, Collector, CollectorHeaders, CollectorUrl, Config, ConfigDump,
+    ConfigFault, ConfigParts, ConnectionsMax, ConsulAgent, ConsulService, CookieMode, CookieSecret, Cors,
+    CorsOrigin, Credentials, Dialogue, DiscoverySettings, Dns, DnsHook, DnsRecords, DnsUpdate, DotSegments,
+    DynamicServers, EncodedSlashAction, ErrorPage, ErrorStep, EtcdCluster, Expires, ExpiresTime,
     ExternalAccount, FailBack, FastcgiSettings, FileEncoding, FilesFallback, FixedResponse, ForwardAuth,
-    ForwardHost, ForwardedHeaders, GrpcProbe, GrpcStatusName, HeaderChanges, HeaderRule, HealthCheck,
-    HealthProbe, HistogramBuckets, HttpProbe, INTERNAL_DOMAINS, INTERNAL_NETWORKS, InternalAuthority,
-    InternalSource, Interner, JwtAuth, Keepalived, KeyExchangeGroup, KeyLimit, KeyLimitParts, Leniency,
-    LimitBandwidth, LimitRate, LimitRateParts, LimitStore, LimitUse, ListAction, ListEntries, Listener,
-    ListenerHttp2, ListenerLimits, ListenerParts, ListenerProtocol, ListenerTimeouts, ListenerTls, LogLevel,
-    LogLineFormat, LogSettings, MemoryMax, Metrics, Mirror, MirrorPart, MonitoredMaster, NetworkTable,
-    OnDown, OutlierEjection, PagePart, PageText, PartitionName, PathForm, PathSettings, PoolSettings,
-    PriorKnowledge, Process, ProcessAccount, ProcessIdentity, ProxyProtocol, ProxyVersion, QueuePriority,
-    QueueSettings, REROUTINGS_MAX, RecorderSettings, Redirect, ReloadTrigger, RemoteKeys, RemotePage,
-    RequestBuffering, RequestId, ResponseBuffering, RetrySettings, RewriteFlag, RewriteRule, Route,
-    RouteAccessLog, RouteAction, RouteCache, RouteOrder, RouteParts, RouteSettings, RouteSource, RouteStore,
-    RouteTarget, RouteTimeouts, RuleOrder, SandboxMode, Sentinel, Server, ServerDescription, ServerLeniency,
-    ServerProtocol, ServerSource, SourceSecret, SourceTls, SourceUrl, SplitAction, SplitTarget, StaticFiles,
-    StoreLogin, StorePlace, StoreTls, SymlinkRule, TiedRoutes, TlsVersion, TokenAlgorithm, TokenKeys,
-    TokenSource, TraceSettings, TrustedProxies, TsigAlgorithm, TsigKey, Upstream, UpstreamHttp2,
+    ForwardAuthCache, ForwardHost, ForwardedHeaders, GrpcProbe, GrpcStatusName, HeaderChanges, HeaderRule,
+    HealthCheck, HealthProbe, HistogramBuckets, HttpProbe, INTERNAL_DOMAINS, INTERNAL_NETWORKS,
+    IgnoredVaryField, InternalAuthority, InternalSource, Interner, JwtAuth, Keepalived, KeyExchangeGroup,
+    KeyLimit, KeyLimitParts, Leniency, LimitBandwidth, LimitRate, LimitRateParts, LimitStore, LimitUse,
+    ListAction, ListEntries, Listener, ListenerHttp2, ListenerLimits, ListenerParts, ListenerProtocol,
+    ListenerTimeouts, ListenerTls, LogLevel, LogLineFormat, LogSettings, MemoryMax, Metrics, Mirror,
+    MirrorPart, MonitoredMaster, NetworkTable, OnDown, OnFull, OutlierEjection, PagePart, PageText,
+    PartitionName, PathForm, PathSettings, PoolSettings, PriorKnowledge, Process, ProcessAccount,
+    ProcessIdentity, ProxyProtocol, ProxyVersion, QueuePriority, QueueSettings, REROUTINGS_MAX,
+    RecorderSettings, Redirect, ReloadTrigger, RemoteKeys, RemotePage, RequestBuffering, RequestId,
+    ResponseBuffering, RetrySettings, RewriteFlag, RewriteRule, Route, RouteAccessLog, RouteAction,
+    RouteCache, RouteOrder, RouteParts, RouteSettings, RouteSource, RouteStore, RouteTarget, RouteTimeouts,
+    RuleOrder, SandboxMode, Satisfy, Sentinel, Server, ServerDescription, ServerLeniency, ServerProtocol,
+    ServerSource, SourceSecret, SourceTls, SourceUrl, SplitAction, SplitTarget, StaticFiles, StoreLogin,
+    StorePlace, StoreTls, SymlinkRule, TiedRoutes, TlsVersion, TokenAlgorithm, TokenKeys, TokenSource,
+    TraceSettings, TrackedTable, TrustedProxies, TsigAlgorithm, TsigKey, Upstream, UpstreamHttp2,
     UpstreamIndex, UpstreamLimits, UpstreamParts, UpstreamSettings, UpstreamTimeouts, UpstreamTls,
-    WithheldHeaders, WorkerCount, XdsControlPlane, XdsNode, clean_target,
+    WithheldHeaders, WorkerCount, XdsControlPlane, XdsNode, clean_path, is_in, keep_in_place, trail_name,
 };
 pub use config::{AttributeRewrite, BodyPart, BodyRewrite, CookieRewrite, LocationRewrite};
 pub use config::{Compression, MediaPattern, is_event_stream};
@@ -92,12 +94,14 @@ pub use masked_text::MaskedText;
 pub use order::{ASKED, DECISIONS, Fact, Feature, KeyStage, ORDER, Row, RowSet, Stage, order_markdown};
 pub use print::shown_conditions;
 pub use reference::{equivalents_markdown, json_schema, reference_markdown};
+pub use source::{ConfigTranslation, ConfigTranslator, OriginalPlace, TranslationFinding, is_toml};
 pub use text::Realm;
 pub use text_file::MapFileMark;
 pub use value::{
-    ByteRate, CertificateName, FileMode, Fraction, HeaderName, HeaderTemplate, HeaderValue, ListenAddress,
-    LiveMap, MapDefinition, MapTable, OwnValue, Percent, ProgressLimit, ReadMap, RequestFrequency,
-    ServerAddress, ShareFraction, Size, StatusRange, Template, TemplateFacts, TemplatePart, TemplateValue,
-    Token, ValueError, WhenCondition, is_normal_path, parse_duration, print_duration,
+    ByteRate, CertificateName, FileMode, Fraction, GroupPiece, GroupTemplate, HeaderName, HeaderTemplate,
+    HeaderValue, ListenAddress, LiveMap, MapDefinition, MapTable, OwnValue, Percent, ProgressLimit,
+    ProxyValue, ReadMap, RequestFrequency, ServerAddress, ShareFraction, Size, SourceAddress, StatusRange,
+    TableDefinition, Template, TemplateFacts, TemplatePart, TemplateValue, Token, ValueError, WhenCondition,
+    is_normal_path, parse_duration, print_duration,
 };
 pub use watched_files::{doubt_about_users, load_keys, load_map, load_users, map_marks};

@@ -11,7 +11,10 @@ use crate::diagnostic::{FileIndex, SourceMap, SourceSpan};
 use crate::key::{Bounds, ConfigValue, Map, NonEmpty, OneOrMany, Spanned, SpannedTable, TreeReader};
 use crate::print::Variables;
 use crate::restricted::check_restricted;
-use crate::source::{BlockKeys, Loading, Tree, TreeEntry, TreeNode, join_fragment, load, use_blocks};
+use crate::source::{
+    BlockKeys, ConfigTranslator, Loading, Tree, TreeEntry, TreeNode, add_originals, join_fragment, load,
+    use_blocks,
+};
 use crate::text::{Document, ListenerText, ServerText, UpstreamText};
 use crate::text_file::{CONFIG_BYTES_MAX, read_text};
 use crate::value::{ListenAddress, OwnNames, ServerAddress, ValueError};
@@ -51,6 +54,12 @@ struct ReadRules {
     fragments: usize,
 }
 
+impl ReadRules {
+    /// A file of an author who may do everything.
+    const OF_FILE: Self =
+        Self { reads_files: true, needs_listener: true, is_restricted: false, is_whole: true, fragments: 0 };
+}
+
 /// A text that is read as if the file included it.
 #[derive(Debug, Clone)]
 pub(crate) struct Fragment {
@@ -59,7 +68,7 @@ pub(crate) struct Fragment {
     pub(crate) text: Arc<str>,
 }
 
-/// The names of maps and variables that a document defines, before anything in it is read.
+/// The names of maps, variables and tables that a document defines, before anything in it is read.
 fn own_names(document: &TreeNode) -> OwnNames {
     fn names(table: Option<&TreeEntry>) -> impl Iterator<Item = &str> {
         let entries = table.map(|table| table.node.entries()).unwrap_or_default();
@@ -73,13 +82,35 @@ fn own_names(document: &TreeNode) -> OwnNames {
             variables.extend(routes.iter().flat_map(|route| names(route.entry("vars"))));
         }
     }
-    OwnNames::new(names(document.entry("map")), variables)
+    OwnNames::new(names(document.entry("map")), variables, names(document.entry("table")))
 }
 
 impl CheckedConfig {
     /// Reads a file and all that it includes, with the environment of the process.
     pub fn load(path: &Path) -> Self {
         Self::load_by(path, Self::parse)
+    }
+
+    /// Reads a file that may be in another format, which `translator` knows. Diagnostics of what it becomes are shown at the places in the original.
+    pub fn load_translated(path: &Path, translator: &dyn ConfigTranslator) -> Self {
+        let Some(mut translation) = translator.translate(path) else { return Self::load(path) };
+        let environment = |name: &str| std::env::var(name).ok();
+        let mut loading = Loading::new(&environment, true);
+        // Relative paths begin where the original is.
+        let name = if path.is_dir() { path.join("weir.toml") } else { path.to_owned() };
+        let text = translation.text.take();
+        let has_text = text.is_some();
+        let node = load(&mut loading, &name.display().to_string(), text.unwrap_or_default());
+        let Loading { mut sources, mut diagnostics, is_whole, .. } = loading;
+        add_originals(&mut sources, translation, &mut diagnostics);
+        if !has_text {
+            return Self { diagnostics: Diagnostics::new(sources, diagnostics), ..Self::default() };
+        }
+        let is_refused = diagnostics.iter().any(|diagnostic| !diagnostic.kind.is_warning());
+        let rules = ReadRules { is_whole, ..ReadRules::OF_FILE };
+        let mut checked = Self::of_tree(node, sources, diagnostics, rules);
+        checked.config = checked.config.filter(|_| !is_refused);
+        checked
     }
 
     /// Reads a file as [`CheckedConfig::parse_base`] reads a text.
@@ -258,18 +289,15 @@ impl CheckedConfig {
         self.config.ok_or(self.diagnostics)
     }
 
-    /// Adds an error for a key of a table at the top of the file, if the text sets it: the configuration may be valid, but the program that
-    /// reads it does not have what the key controls. Does nothing for a text that could not be read as a whole.
+    /// Adds an error for a key, by the tables that it is in (`NAME` is every name), wherever the text sets it: the configuration may be valid, but the
+    /// program that reads it does not have what the key controls. Does nothing for a text that could not be read as a whole.
     #[must_use]
-    pub fn reject_key(
-        mut self,
-        [section, key]: [&str; 2],
-        message: impl Into<String>,
-        help: impl Into<String>,
-    ) -> Self {
-        let written = self.tree.as_ref().and_then(|root| root.entry(section)?.node.entry(key));
-        if let Some(entry) = written {
-            let diagnostic = Diagnostic::new(DiagnosticKind::NotSupported, entry.key_at, message).help(help);
+    pub fn reject_key(mut self, path: &[&str], message: impl Into<String>, help: impl Into<String>) -> Self {
+        let (message, help) = (message.into(), help.into());
+        let mut places = Vec::new();
+        self.tree.iter().for_each(|root| find_keys(root, path, &mut places));
+        for at in places {
+            let diagnostic = Diagnostic::new(DiagnosticKind::NotSupported, at, &*message).help(&*help);
             self.diagnostics.push(diagnostic);
             self.config = None;
         }
@@ -440,4 +468,16 @@ fn parse_all<T: std::str::FromStr<Err = ValueError>>(
         }
     }
     values
+}
+
+/// The places of a key in a tree, by the tables that it is in; `NAME` is every name.
+fn find_keys(node: &TreeNode, path: &[&str], places: &mut Vec<SourceSpan>) {
+    let [first, below @ ..] = path else { return };
+    let named = node.entries().iter().filter(|entry| *first == "NAME" || *entry.key == **first);
+    for entry in named {
+        match below {
+            [] => places.push(entry.key_at),
+            _ => find_keys(&entry.node, below, places),
+        }
+    }
 }

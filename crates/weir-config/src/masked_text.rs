@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
+use weir_sort::CompactSort as _;
 
 /// What is shown in place of a secret within a text.
 pub(crate) const MASK: &str = "left-out";
@@ -85,7 +86,7 @@ pub(crate) fn masked(text: &str) -> Cow<'_, str> {
 pub(crate) fn masked_target(text: &str) -> Cow<'_, str> {
     let mut found = secrets_of_text(text);
     found.extend(segments_of_target(text));
-    found.sort_by_key(|range| range.start);
+    found.sort_compact_by_key(|range| range.start);
     without(text, found)
 }
 

@@ -13,15 +13,26 @@ const STREAM_BYTES_MAX: u64 = 8 << 20;
 
 /// The text of a file of at most `bytes_max` bytes, a whole number of MiB.
 pub(crate) fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
+    let (file, bytes_max) = open(path, bytes_max)?;
     let mut text = String::new();
+    let read = file.take(bytes_max + 1).read_to_string(&mut text)?;
+    if read as u64 > bytes_max { Err(too_large(bytes_max)) } else { Ok(text) }
+}
+
+/// The bytes of a file, as [`read_text`] reads its text.
+pub(crate) fn read_bytes(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let (file, bytes_max) = open(path, bytes_max)?;
+    let mut bytes = Vec::with_capacity(file.metadata()?.len() as usize);
+    let read = file.take(bytes_max + 1).read_to_end(&mut bytes)?;
+    if read as u64 > bytes_max { Err(too_large(bytes_max)) } else { Ok(bytes) }
+}
+
+/// Opens a file that is not too large, with what may be read of it.
+fn open(path: &Path, bytes_max: u64) -> io::Result<(File, u64)> {
     let file = File::open(path)?;
     let data = file.metadata()?;
     let bytes_max = if data.is_file() { bytes_max } else { bytes_max.min(STREAM_BYTES_MAX) };
-    if data.len() > bytes_max {
-        return Err(too_large(bytes_max));
-    }
-    let read = file.take(bytes_max + 1).read_to_string(&mut text)?;
-    if read as u64 > bytes_max { Err(too_large(bytes_max)) } else { Ok(text) }
+    if data.len() > bytes_max { Err(too_large(bytes_max)) } else { Ok((file, bytes_max)) }
 }
 
 /// Of a file of a map: device, inode, length and the times of the last change of it and of what is known of it, such as its owner; `None`: there is none.

@@ -9,9 +9,13 @@ pub struct Feature {
     pub name: &'static str,
     /// Whether this build has it.
     pub is_compiled_in: bool,
-    /// The keys of the config that need it: each a table at the top of the file and a key in it.
-    pub keys: &'static [[&'static str; 2]],
+    /// The keys of the config that need it, each with the tables that it is in; `NAME` is every name.
+    pub keys: &'static [&'static [&'static str]],
 }
+
+/// Databases of addresses in maps.
+pub const GEOIP: Feature =
+    Feature { name: "geoip", is_compiled_in: cfg!(feature = "geoip"), keys: &[&["map", "NAME", "database"]] };
 
 /// Profiles of the running process.
 pub const PROFILER: Feature =
@@ -19,7 +23,7 @@ pub const PROFILER: Feature =
 
 /// Spans of sampled exchanges for a collector.
 pub const TRACES: Feature =
-    Feature { name: "traces", is_compiled_in: cfg!(feature = "traces"), keys: &[["traces", "endpoint"]] };
+    Feature { name: "traces", is_compiled_in: cfg!(feature = "traces"), keys: &[&["traces", "endpoint"]] };
 
 /// How to get a program with all features.
 pub const BUILD_HELP: &str =
@@ -27,7 +31,7 @@ pub const BUILD_HELP: &str =
 
 /// Servers from a control plane of xDS.
 pub const XDS: Feature =
-    Feature { name: "xds", is_compiled_in: cfg!(feature = "xds"), keys: &[["discovery", "xds"]] };
+    Feature { name: "xds", is_compiled_in: cfg!(feature = "xds"), keys: &[&["discovery", "xds"]] };
 
 impl Feature {
     /// The message for `what`, which needs this feature, in a build without it.

@@ -115,6 +115,16 @@ pub enum StartError {
         /// The name of its program.
         program: String,
     },
+    /// Connections are to come from the addresses of clients, and may not.
+    #[error(
+        "upstream `{upstream}` connects from the addresses of clients (`source_address = \"{{client_address}}\"`), which needs CAP_NET_RAW: {why}"
+    )]
+    ClientSource {
+        /// The first such upstream.
+        upstream: Box<str>,
+        /// What to do about it.
+        why: String,
+    },
     /// `process.user` or `process.group` is another one, and only root can change to it.
     #[error("`process.{key}` needs a start as root: the process runs as {now}")]
     NotRoot {

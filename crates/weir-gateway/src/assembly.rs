@@ -11,6 +11,7 @@ use weir_config::{
     Config, ConfigFault, FixedResponse, Listener, ListenerParts, Mirror, Route, RouteAction, RouteParts,
     RouteSettings, ShareFraction, SplitAction, SplitTarget, UpstreamIndex,
 };
+use weir_sort::CompactSort as _;
 use weir_traffic::route::{HostPattern, RouteMatch};
 
 use super::options::settings::GatewaySettings;
@@ -349,7 +350,7 @@ impl<'a> Port<'a> {
     fn hostnames(&self) -> Vec<SharedText> {
         let open = self.plans.iter().map(|plan| &plan.hostname);
         let mut hosts: Vec<SharedText> = open.chain(&self.closed).cloned().collect();
-        hosts.sort();
+        hosts.sort_compact();
         hosts.dedup();
         hosts
     }
@@ -483,11 +484,11 @@ fn ports<'a>(
     }
     for port in &mut ports {
         for (_, _, hosts) in &mut port.routes {
-            hosts.sort();
+            hosts.sort_compact();
             hosts.dedup();
         }
         // The oldest precedes all others, then the first by name: both come last.
-        port.routes.sort_by(|(one, of_one, _), (other, of_other, _)| {
+        port.routes.sort_compact_by(|(one, of_one, _), (other, of_other, _)| {
             let order =
                 |key: &'a RouteKey, state: &'a RouteState| (&state.compiled.created, &key.key, key.kind);
             order(other, of_other).cmp(&order(one, of_one))

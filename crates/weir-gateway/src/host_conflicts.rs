@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use weir_sort::CompactSort as _;
+
 use crate::api::SharedText;
 use crate::assembly::{RouteKey, RouteState};
 use crate::compile::RouteKind;
@@ -48,7 +50,7 @@ pub(crate) fn judge(routes: &mut BTreeMap<RouteKey, RouteState>) -> Vec<RouteKey
     let mut of_kinds: Vec<(&RouteKey, &mut RouteState)> =
         routes.range_mut(first_of(RouteKind::Http)..first_of(RouteKind::Tls)).collect();
     if has_both {
-        of_kinds.sort_by(|(one, of_one), (other, of_other)| {
+        of_kinds.sort_compact_by(|(one, of_one), (other, of_other)| {
             let age = |state: &RouteState| state.compiled.created.clone();
             (age(of_one), &one.key, one.kind).cmp(&(age(of_other), &other.key, other.kind))
         });

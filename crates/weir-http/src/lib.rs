@@ -22,6 +22,9 @@ pub use client_hello::{CLIENT_HELLO_BYTES_MAX, ClientHello, HelloError, HelloPro
 pub use message::authority::{Authority, normalize_authority};
 pub use message::field_set::FieldSet;
 pub use message::field_values::auth::authenticates_connection;
+pub use message::field_values::client_address::{
+    BadClientAddress, ClientAddressField, claimed_client_address,
+};
 pub use message::field_values::coding::{AcceptedCodings, ContentCoding, depends_on_coding};
 pub use message::field_values::conditional::{ConditionOutcome, Validators, parse_date};
 pub use message::field_values::connection::ConnectionOptions;

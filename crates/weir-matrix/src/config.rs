@@ -65,6 +65,36 @@ fn header_rules(case: &Case, key: &str) -> String {
     }
 }
 
+/// A table that counts every request under this condition.
+fn table(when: &str) -> String {
+    let counters = ["conn_cur", "http_req_rate(10s)", "http_err_cnt", "gpc0", "bytes_out_cnt"];
+    format!("table.seen = {{ store = {counters:?}, increment.gpc0 = 'status >= 400'{when} }}")
+}
+
+/// The lists that may be asked, a line each.
+fn lists(case: &Case) -> Vec<String> {
+    let mut lines = Vec::new();
+    if case.has(Feature::Lists) {
+        let when = when(case);
+        lines.push(format!(
+            "list.known = {{ action = \"tag\", entries = [\"127.0.0.0/8 near\", \"192.0.2.0/24 far\"]{when} }}"
+        ));
+        lines.push(format!(
+            "list.bad = {{ action = \"deny\", key = \"{{header.x-bad}}\", entries = [\"yes\"]{when} }}"
+        ));
+        if case.has(Feature::When) {
+            lines.push(format!("list.never = {{ action = \"deny\", when = {NEVER} }}"));
+        }
+    }
+    if is_by_members(case) {
+        lines.push(format!(
+            "list.members = {{ action = \"allow\", key = \"{{user}}\", entries = {USERS:?} }}"
+        ));
+        lines.push("list.others = { action = \"deny\", entries = [\"0.0.0.0/0\"] }".to_owned());
+    }
+    lines
+}
+
 /// The config.
 pub(crate) fn text(case: &Case, addresses: &Addresses) -> String {
     let mut text = String::from("process.workers = 2\n");
@@ -81,27 +111,18 @@ pub(crate) fn text(case: &Case, addresses: &Addresses) -> String {
             "limit.all = {{ rate = \"100000/s\", concurrent = 1000, bandwidth = \"200MB/s\"{when} }}"
         ));
     }
+    if case.has(Feature::Tables) {
+        line(&table(&when(case)));
+        line(
+            "list.counted = { action = \"deny\", when = 'table.seen.http_req_rate > 100000 || table.seen.gpc0 > 100000' }",
+        );
+    }
     if case.event == Event::LimitReached {
         // Each client asks once that is not to be refused.
         let key = if case.names_users() { "{user}" } else { "{header.x-counted}" };
         line(&format!("limit.counted = {{ key = \"{key}\", rate = \"1/h\"{} }}", when(case)));
     }
-    if case.has(Feature::Lists) {
-        let when = when(case);
-        line(&format!(
-            "list.known = {{ action = \"tag\", entries = [\"127.0.0.0/8 near\", \"192.0.2.0/24 far\"]{when} }}"
-        ));
-        line(&format!(
-            "list.bad = {{ action = \"deny\", key = \"{{header.x-bad}}\", entries = [\"yes\"]{when} }}"
-        ));
-        if case.has(Feature::When) {
-            line(&format!("list.never = {{ action = \"deny\", when = {NEVER} }}"));
-        }
-    }
-    if is_by_members(case) {
-        line(&format!("list.members = {{ action = \"allow\", key = \"{{user}}\", entries = {USERS:?} }}"));
-        line("list.others = { action = \"deny\", entries = [\"0.0.0.0/0\"] }");
-    }
+    lists(case).iter().for_each(|list| line(list));
     if case.has(Feature::Discovered) {
         line(&format!("discovery.consul.url = \"http://{}\"", addresses.registry));
     }
@@ -147,6 +168,9 @@ fn route(case: &Case, name: &str) -> String {
             .into_iter()
             .filter_map(|(is_on, name)| is_on.then_some(name))
             .collect();
+    if case.has(Feature::Tables) {
+        text.push_str("track = \"seen\"\n");
+    }
     if !limits.is_empty() {
         writeln!(text, "limited_by = [{}]", limits.join(", ")).expect("a string takes it");
     }
@@ -156,7 +180,11 @@ fn route(case: &Case, name: &str) -> String {
     let mirror = format!("mirror = {{ upstream = \"copies\"{when} }}");
     let members = if is_by_members(case) { ", \"members\", \"others\"" } else { "" };
     let never = if case.has(Feature::When) { ", \"never\"" } else { "" };
-    let lists = format!("lists = [\"known\", \"bad\"{never}{members}]");
+    let counted = if case.has(Feature::Tables) { "\"counted\", " } else { "" };
+    let lists = match case.has(Feature::Lists) {
+        true => format!("lists = [{counted}\"known\", \"bad\"{never}{members}]"),
+        false => "lists = [\"counted\"]".to_owned(),
+    };
     let error_pages = format!(
         "error_pages = [{{ status = \"500-599\", html = \"page.html\", json = \"page.html\", of_servers = true{when} }}]"
     );
@@ -173,10 +201,11 @@ fn route(case: &Case, name: &str) -> String {
             case.has(Feature::Rewriting),
             "rewrite_body = { types = [\"*\"], rules = [{ text = \"[\", to = \"[\" }] }",
         ),
+        (case.has(Feature::Accel), "x_accel = [\"limit_rate\", \"buffering\"]"),
         (case.has(Feature::BufferRequests), "buffer_requests = { memory = \"16KiB\", file = \"64KiB\" }"),
         (case.has(Feature::BufferResponses), "buffer_responses = { memory = \"16KiB\", file = \"64KiB\" }"),
         (case.has(Feature::Mirror), &*mirror),
-        (case.has(Feature::Lists), &*lists),
+        (case.has(Feature::Lists) || case.has(Feature::Tables), &*lists),
         (
             case.has(Feature::ForwardAuth),
             "forward_auth = { upstream = \"judge\", path = \"/verify\", response_headers = [\"remote-user\"] }",
@@ -225,9 +254,11 @@ fn upstreams(case: &Case, addresses: &Addresses) -> String {
         true => format!("retry = {{ attempts_max = 3, budget_per_second = 1000{} }}\n", when(case)),
         false => "retry = { attempts_max = 1 }\n".to_owned(),
     });
-    if case.has(Feature::Affinity) {
-        text.push_str("affinity = {}\n");
-    }
+    text.push_str(match (case.has(Feature::SessionKeys), case.has(Feature::Affinity)) {
+        (true, _) => "affinity = { mode = \"stick\", key = \"{header.x-user}\" }\n",
+        (false, true) => "affinity = {}\n",
+        (false, false) => "",
+    });
     if case.has(Feature::Mirror) {
         writeln!(text, "\n[upstream.copies]\nservers = [\"{}\"]", addresses.copies)
             .expect("a string takes it");

@@ -17,6 +17,9 @@ pub(crate) const FIRST_PART: usize = 1_000;
 pub(crate) const TRAILER: &str = "x-sum";
 /// The trailer and the field that the rules of the route remove.
 pub(crate) const REMOVED: &str = "x-secret";
+/// Fields of servers that are for the proxy: no client gets them, whether they count or not. None of the routes lets servers lead requests on.
+pub(crate) const FOR_PROXY: [(&str, &str); 3] =
+    [("x-accel-limit-rate", "1000000000"), ("x-accel-buffering", "no"), ("x-accel-redirect", "/none")];
 
 /// The part of an exchange in its case, which is its id.
 pub(crate) const FIRST: &str = "first";

@@ -8,7 +8,8 @@ use weir_wire::http2::{PREFACE, RecordedFrameHeader, frame};
 
 use crate::array::{Body, Case, Client, Event, Feature, Method};
 use crate::exchange::{
-    EVIL_REQUEST, EVIL_RESPONSE, FIRST, FIRST_PART, REMOVED, SAME_TARGET, TRAILER, TRIED, exchanges,
+    EVIL_REQUEST, EVIL_RESPONSE, FIRST, FIRST_PART, FOR_PROXY, REMOVED, SAME_TARGET, TRAILER, TRIED,
+    exchanges,
 };
 use crate::oracle::{Broken, OracleFinding, has_asked, judge};
 use crate::peer::{ConnectionTape, Label, LinkEnd, Speaks, TapeEvent, block};
@@ -82,6 +83,15 @@ pub(crate) const FAULTS: &[PlantedFault] = &[
         },
         plant: end_in_order,
         found_as: &[Broken::CleanEnd],
+    },
+    PlantedFault {
+        name: "a field for the proxy goes to the client",
+        applies: |case| {
+            let is_plain = case.method == Method::Get && case.body == Body::One && case.event == Event::None;
+            is_plain && case.client != Client::GrpcWeb
+        },
+        plant: show_field_for_proxy,
+        found_as: &[Broken::Rule],
     },
     PlantedFault {
         name: "a trailer is lost where rules change fields",
@@ -218,6 +228,16 @@ fn exchange_responses(observation: &mut Observation) -> bool {
     true
 }
 
+/// Puts a response that has what is for the proxy in the place of that to the tried request.
+fn show_field_for_proxy(observation: &mut Observation) -> bool {
+    let all = exchanges(&observation.case);
+    let Some(tried) = all.iter().find(|exchange| exchange.id == TRIED) else { return false };
+    let mut fields = vec![("x-echo".to_owned(), TRIED.to_owned())];
+    fields.extend(FOR_PROXY.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    let Some(record) = client_of(observation, TRIED) else { return false };
+    put_response(record, &fields, &tried.response_body())
+}
+
 /// Puts a response of a part of the body, with an order to its end, in the place of that to the tried request.
 fn end_in_order(observation: &mut Observation) -> bool {
     let case = observation.case;
@@ -272,15 +292,16 @@ fn without_stream(bytes: &[u8], stream: u32, put: Vec<u8>) -> Vec<u8> {
 }
 
 fn lose_trailer(observation: &mut Observation) -> bool {
-    // Trailers of gRPC-Web are in the body, whose framing would break.
-    if observation.case.client == Client::GrpcWeb {
+    // Trailers of gRPC-Web are in the body, whose framing would break, and those of a stored response need not be kept.
+    let may_be_stored = observation.case.has(Feature::Cache) && observation.case.method == Method::Get;
+    if observation.case.client == Client::GrpcWeb || may_be_stored {
         return false;
     }
     if drop_line(observation, &format!("{TRAILER}: {TRIED}\r\n")) {
         return true;
     }
     let case = observation.case;
-    let is_of_response = case.event == Event::None && !case.has(Feature::Cache);
+    let is_of_response = case.event == Event::None;
     let all = exchanges(&case);
     let Some(tried) = all.iter().find(|exchange| exchange.id == TRIED) else { return false };
     if !is_of_response || tried.response != Body::Trailers {

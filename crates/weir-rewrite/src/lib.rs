@@ -11,7 +11,7 @@ mod replacement;
 mod regexes;
 
 pub use body::{BodyRewriter, BodyRules, BodySubstitution, Pattern};
-pub use cookie::{CookieChange, Flag};
+pub use cookie::{AttributePattern, CookieAttribute, CookieChange, Flag};
 pub use location::{LocationMatch, LocationPattern, LocationRules};
 pub use regexes::RuleError;
 pub use replacement::{MatchReplacement, ReplacementPiece};

@@ -2,7 +2,7 @@
 
 use regex_automata::meta::Regex;
 
-use crate::regexes::{RuleError, compile_whole};
+use crate::regexes::{RuleError, compile_whole, find_groups};
 
 /// What a rule is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +46,9 @@ impl LocationRules {
     /// The place of the rule that cannot be had, and why.
     pub fn new(patterns: Vec<LocationPattern>) -> Result<Self, (usize, RuleError)> {
         let compiled = patterns.iter().enumerate().map(|(at, pattern)| match pattern {
-            LocationPattern::Regex(regex) => compile_whole(regex).map(Some).map_err(|error| (at, error)),
+            LocationPattern::Regex(regex) => {
+                compile_whole(regex, false).map(Some).map_err(|error| (at, error))
+            }
             LocationPattern::Prefix(text) if text.is_empty() => Err((at, RuleError::Empty)),
             LocationPattern::Prefix(_) | LocationPattern::Server => Ok(None),
         });
@@ -77,14 +79,7 @@ impl LocationRules {
                     let _scheme = start;
                     (0..end, vec![&url[..end]])
                 }
-                (LocationPattern::Regex(_), regex) => {
-                    let regex = regex.as_ref()?;
-                    let mut captures = regex.create_captures();
-                    regex.captures(url, &mut captures);
-                    let groups = (0..regex.captures_len())
-                        .map(|group| captures.get_group(group).map_or(&b""[..], |span| &url[span.range()]));
-                    (captures.get_match()?.range(), groups.collect())
-                }
+                (LocationPattern::Regex(_), regex) => find_groups(regex.as_ref()?, url)?,
             };
             Some(LocationMatch { rule, around: [&url[..range.start], &url[range.end..]], groups })
         })

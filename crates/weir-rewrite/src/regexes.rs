@@ -1,5 +1,7 @@
 //! Regular expressions over the bytes of a stream: which ones can be searched for in a window, and how they are compiled.
 
+use std::ops::Range;
+
 use regex_automata::meta::Regex;
 use regex_automata::util::syntax;
 use regex_syntax::hir::{Hir, Look};
@@ -66,8 +68,17 @@ pub(crate) fn compile_text(text: &str, ignore_case: bool) -> Result<Regex, RuleE
 ///
 /// # Errors
 /// Why it cannot be.
-pub(crate) fn compile_whole(pattern: &str) -> Result<Regex, RuleError> {
-    build(&parse(pattern, false)?)
+pub(crate) fn compile_whole(pattern: &str, ignore_case: bool) -> Result<Regex, RuleError> {
+    build(&parse(pattern, ignore_case)?)
+}
+
+/// Where a regular expression matches first, and its groups, of which the first is the whole match.
+pub(crate) fn find_groups<'a>(regex: &Regex, text: &'a [u8]) -> Option<(Range<usize>, Vec<&'a [u8]>)> {
+    let mut captures = regex.create_captures();
+    regex.captures(text, &mut captures);
+    let groups = (0..regex.captures_len())
+        .map(|group| captures.get_group(group).map_or(&b""[..], |span| &text[span.range()]));
+    Some((captures.get_match()?.range(), groups.collect()))
 }
 
 /// The least length of a match.

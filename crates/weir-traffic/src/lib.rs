@@ -17,7 +17,9 @@ pub mod route;
 pub mod drain;
 pub mod retry;
 pub mod limit;
+pub mod table;
 pub mod split;
+pub mod names;
 pub mod sampling;
 mod hash;
 

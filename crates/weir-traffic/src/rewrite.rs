@@ -12,7 +12,7 @@ pub struct Rewrite(RewriteKind);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum RewriteKind {
-    Prefix { from: Box<[u8]>, to: Box<[u8]> },
+    Prefix { from: Box<[u8]>, to: Box<[u8]>, is_beginning: bool },
     Regex { pattern: RouteRegex, replacement: Box<[u8]> },
 }
 
@@ -54,7 +54,25 @@ impl Rewrite {
     pub fn replace_prefix(prefix: &str, to: &str) -> Result<Rewrite, RewriteError> {
         check_path(prefix)?;
         check_path(to)?;
-        Ok(Rewrite(RewriteKind::Prefix { from: prefix.as_bytes().into(), to: to.as_bytes().into() }))
+        Ok(Rewrite(RewriteKind::Prefix {
+            from: prefix.as_bytes().into(),
+            to: to.as_bytes().into(),
+            is_beginning: false,
+        }))
+    }
+
+    /// The same of every path whose text begins with `beginning`: with `/api` and `/v2`, `/apix` becomes `/v2x`, and `/api/x` becomes `/v2/x`.
+    ///
+    /// # Errors
+    /// When either is not a path.
+    pub fn replace_beginning(beginning: &str, to: &str) -> Result<Rewrite, RewriteError> {
+        check_path(beginning)?;
+        check_path(to)?;
+        Ok(Rewrite(RewriteKind::Prefix {
+            from: beginning.as_bytes().into(),
+            to: to.as_bytes().into(),
+            is_beginning: true,
+        }))
     }
 
     /// Replaces the first match of `pattern` by `replacement`, in which `$1`, `${1}` and `${name}` mean
@@ -87,7 +105,8 @@ impl Rewrite {
     pub fn apply(&self, path: &[u8], query: Option<&[u8]>, out: &mut Vec<u8>) -> bool {
         let start = out.len();
         let changed = match &self.0 {
-            RewriteKind::Prefix { from, to } => replace_prefix(path, from, to, out),
+            RewriteKind::Prefix { from, to, is_beginning: false } => replace_prefix(path, from, to, out),
+            RewriteKind::Prefix { from, to, is_beginning: true } => replace_beginning(path, from, to, out),
             RewriteKind::Regex { pattern, replacement } => replace_match(path, pattern, replacement, out),
         };
         if !changed {
@@ -106,7 +125,7 @@ impl Rewrite {
 
     /// The path of a client that [`Self::apply`] makes this one, where that is known: a prefix is put back. `None`: it is not.
     pub fn undo(&self, path: &[u8]) -> Option<Vec<u8>> {
-        let RewriteKind::Prefix { from, to } = &self.0 else { return None };
+        let RewriteKind::Prefix { from, to, .. } = &self.0 else { return None };
         let mut out = Vec::new();
         replace_prefix(path, to, from, &mut out).then_some(out)
     }
@@ -134,6 +153,19 @@ fn replace_prefix(path: &[u8], from: &[u8], to: &[u8], out: &mut Vec<u8>) -> boo
         rest => out.extend_from_slice(rest),
     }
     true
+}
+
+/// As [`replace_prefix`], where what follows begins a segment; else the text behind `from` stands right behind `to`.
+fn replace_beginning(path: &[u8], from: &[u8], to: &[u8], out: &mut Vec<u8>) -> bool {
+    match path.strip_prefix(from) {
+        None => false,
+        Some([] | [b'/', ..]) => replace_prefix(path, from, to, out),
+        Some(rest) => {
+            out.extend_from_slice(to);
+            out.extend_from_slice(rest);
+            true
+        }
+    }
 }
 
 fn replace_match(path: &[u8], pattern: &RouteRegex, replacement: &[u8], out: &mut Vec<u8>) -> bool {
@@ -211,6 +243,23 @@ mod tests {
             );
             let with_query = applied(&rewrite, path, Some("a=1")).0;
             assert_eq!(with_query, format!("{expected}?a=1"));
+        }
+    }
+
+    #[test]
+    fn beginnings_are_replaced() {
+        for (beginning, to, path, expected) in [
+            ("/api", "/v2", "/api", "/v2"),
+            ("/api", "/v2", "/api/x", "/v2/x"),
+            ("/api", "/v2", "/apix", "/v2x"),
+            ("/api", "/v2/", "/api/x", "/v2/x"),
+            ("/api", "/v2/", "/apix/y", "/v2/x/y"),
+            ("/api", "/", "/apix", "/x"),
+            ("/api", "/", "/api", "/"),
+            ("/api", "/", "/ap", "/ap"),
+        ] {
+            let rewrite = Rewrite::replace_beginning(beginning, to).unwrap();
+            assert_eq!(applied(&rewrite, path, None).0, expected, "{beginning} -> {to}: {path}");
         }
     }
 

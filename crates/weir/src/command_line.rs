@@ -6,6 +6,7 @@ use clap::Parser;
 
 use crate::configs::check::CheckArguments;
 use crate::configs::explain::ExplainArguments;
+use crate::configs::import::ImportArguments;
 use crate::configs::plan::PlanArguments;
 use crate::demo::DemoArguments;
 use crate::documents::completions::CompletionsArguments;
@@ -28,6 +29,7 @@ Examples:
   weir serve weir.toml
   weir serve --listen :8080 --to 10.0.0.1:80 --to 10.0.0.2:80
   weir check weir.toml
+  weir import /etc/nginx/nginx.conf > weir.toml
   weir explain weir.toml http://example.com/api/users";
 
 /// What the codes mean is the same for all commands; each module says when it gives which.
@@ -50,6 +52,7 @@ pub(crate) struct CommandLine {
 pub(crate) enum Subcommand {
     Serve(Box<ServeArguments>),
     Check(CheckArguments),
+    Import(ImportArguments),
     Explain(ExplainArguments),
     Why(WhyArguments),
     Plan(PlanArguments),

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use weir_config::CheckedConfig;
-use weir_control::{BUILD_HELP, Feature, PROFILER, TRACES, XDS};
+use weir_control::{BUILD_HELP, Feature, GEOIP, PROFILER, TRACES, XDS};
 
 /// `weir top`.
 pub(crate) const TOP: Feature = Feature { name: "top", is_compiled_in: cfg!(feature = "top"), keys: &[] };
@@ -12,7 +12,7 @@ pub(crate) const TOP: Feature = Feature { name: "top", is_compiled_in: cfg!(feat
 pub(crate) const KUBERNETES: Feature =
     Feature { name: "kubernetes", is_compiled_in: cfg!(feature = "kubernetes"), keys: &[] };
 
-const ALL: [Feature; 5] = [KUBERNETES, PROFILER, TOP, TRACES, XDS];
+const ALL: [Feature; 6] = [GEOIP, KUBERNETES, PROFILER, TOP, TRACES, XDS];
 
 /// Adds an error for each key that needs a feature which this build does not have.
 pub(crate) fn check(checked: CheckedConfig) -> CheckedConfig {
@@ -23,7 +23,7 @@ fn reject_keys(mut checked: CheckedConfig, features: &[Feature]) -> CheckedConfi
     for feature in features.iter().filter(|feature| !feature.is_compiled_in) {
         for key in feature.keys {
             let message = feature.missing_for(&format!("`{}`", key.join(".")));
-            checked = checked.reject_key(*key, message, BUILD_HELP);
+            checked = checked.reject_key(key, message, BUILD_HELP);
         }
     }
     checked

@@ -10,6 +10,7 @@ mod demo;
 mod lab;
 mod documents;
 
+mod foreign;
 mod start;
 mod log;
 mod allocator;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
     let outcome = match CommandLine::parse().subcommand {
         Subcommand::Serve(arguments) => serve::run(&arguments),
         Subcommand::Check(arguments) => configs::check::run(&arguments),
+        Subcommand::Import(arguments) => configs::import::run(&arguments),
         Subcommand::Ctl(arguments) => running::ctl::run(&arguments),
         Subcommand::Upgrade(arguments) => running::upgrade::run(&arguments),
         Subcommand::Kubernetes(arguments) => kubernetes::controller::run(&arguments),

@@ -38,6 +38,7 @@ const AREAS: &[(&str, &[&str])] = &[
     ("crates/weir-http/src/message/", &["http1", "http2"]),
     ("crates/weir-http/src/fastcgi/", &["upstream::fastcgi"]),
     ("crates/weir-http/", &["http1", "http2"]),
+    ("crates/weir-import/", &["commands"]),
     ("crates/weir-kubernetes/", &["kubernetes"]),
     ("crates/weir-observe/", &["observability"]),
     ("crates/weir-rewrite/", &["exchange::rewriting"]),
@@ -78,6 +79,7 @@ const AREAS: &[(&str, &[&str])] = &[
     ("crates/weir-proxy/src/upstream/", &["upstream"]),
     ("crates/weir-proxy/", &["exchange", "http1"]),
     ("crates/weir-proxy/src/worker/", &["accept", "lifecycle::reload"]),
+    ("crates/weir-sort/", &["upstream::balancing", "observability"]),
     ("crates/weir-tasks/", &["lifecycle::task_panics"]),
     ("crates/weir-traffic/", &["upstream::balancing", "resilience"]),
     ("crates/weir/src/", &["commands"]),
@@ -262,7 +264,7 @@ mod tests {
     #[test]
     fn every_crate_of_the_product_has_an_area() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        let apart = ["weir-matrix", "weir-wire"];
+        let apart = ["weir-matrix", "weir-proof", "weir-wire"];
         for entry in std::fs::read_dir(root.join("crates")).unwrap() {
             let name = entry.unwrap().file_name().to_string_lossy().into_owned();
             assert!(

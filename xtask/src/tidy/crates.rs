@@ -17,20 +17,37 @@ use super::tree::{RustFile, SourceTree};
 const OURS: &[(&str, &[&str])] = &[
     ("weir-access", &[]),
     ("weir-http", &[]),
-    ("weir-cache", &["weir-http"]),
-    ("weir-traffic", &[]),
+    ("weir-sort", &[]),
+    ("weir-cache", &["weir-http", "weir-sort"]),
+    ("weir-traffic", &["weir-sort"]),
     ("weir-conditions", &["weir-traffic"]),
     ("weir-rewrite", &[]),
-    ("weir-observe", &["weir-http"]),
+    // weir-config for tests alone: what is imported passes its door.
+    ("weir-import", &["weir-config", "weir-http"]),
+    ("weir-observe", &["weir-http", "weir-sort"]),
     (
         "weir-config",
-        &["weir-access", "weir-conditions", "weir-http", "weir-observe", "weir-rewrite", "weir-traffic"],
+        &[
+            "weir-access",
+            "weir-conditions",
+            "weir-http",
+            "weir-observe",
+            "weir-rewrite",
+            "weir-sort",
+            "weir-traffic",
+        ],
     ),
     // weir-traffic for a test alone: from records of DNS to the shares of servers.
     ("weir-tasks", &[]),
     ("weir-client", &["weir-config"]),
-    ("weir-discovery", &["weir-client", "weir-config", "weir-http", "weir-tasks", "weir-traffic"]),
-    ("weir-gateway", &["weir-access", "weir-config", "weir-http", "weir-observe", "weir-traffic"]),
+    (
+        "weir-discovery",
+        &["weir-client", "weir-config", "weir-http", "weir-sort", "weir-tasks", "weir-traffic"],
+    ),
+    (
+        "weir-gateway",
+        &["weir-access", "weir-config", "weir-http", "weir-observe", "weir-sort", "weir-traffic"],
+    ),
     ("weir-kubernetes", &["weir-config", "weir-gateway", "weir-tasks"]),
     // weir-wire for tests alone: it judges what the simulations record.
     (
@@ -43,6 +60,7 @@ const OURS: &[(&str, &[&str])] = &[
             "weir-http",
             "weir-observe",
             "weir-rewrite",
+            "weir-sort",
             "weir-traffic",
             "weir-wire",
         ],
@@ -58,15 +76,26 @@ const OURS: &[(&str, &[&str])] = &[
             "weir-http",
             "weir-observe",
             "weir-proxy",
+            "weir-sort",
             "weir-tasks",
             "weir-traffic",
         ],
     ),
     ("weir-wire", &[]),
     ("weir-matrix", &["weir-wire"]),
+    ("weir-proof", &["weir-import"]),
     (
         "weir-fuzz",
-        &["weir-cache", "weir-conditions", "weir-config", "weir-control", "weir-http", "weir-wire"],
+        &[
+            "weir-cache",
+            "weir-conditions",
+            "weir-config",
+            "weir-control",
+            "weir-http",
+            "weir-import",
+            "weir-traffic",
+            "weir-wire",
+        ],
     ),
     (
         "weir",
@@ -76,9 +105,11 @@ const OURS: &[(&str, &[&str])] = &[
             "weir-config",
             "weir-control",
             "weir-http",
+            "weir-import",
             "weir-kubernetes",
             "weir-observe",
             "weir-proxy",
+            "weir-sort",
             "weir-tasks",
             "weir-traffic",
             "weir-wire",
@@ -115,7 +146,8 @@ enum Reach {
 }
 
 /// Slices, time and randomness are passed in: the same code runs in the proxy, in tests and in a simulation.
-const PURE: &[&str] = &["weir-http", "weir-traffic", "weir-observe", "weir-rewrite"];
+const PURE: &[&str] =
+    &["weir-http", "weir-traffic", "weir-observe", "weir-rewrite", "weir-sort", "weir-import"];
 
 const BORDERS: &[Border] = &[
     Border {
@@ -403,7 +435,7 @@ mod tests {
         assert_eq!(
             found(&[("weir-lab", "weir-http", true), ("weir-observe", "weir-traffic", false)]),
             [
-                "weir-observe uses weir-traffic; it may use weir-http",
+                "weir-observe uses weir-traffic; it may use weir-http, weir-sort",
                 "weir-lab uses weir-http; it may use weir-observe, weir-stats"
             ]
         );

@@ -24,6 +24,8 @@ struct SharedName {
 const SHARED_NAMES_MAX: usize = 15;
 
 const SHARED_NAMES: &[SharedName] = &[
+    SharedName { name: "AddressDatabase", reason: "the same type in a build without the feature `geoip`" },
+    SharedName { name: "DatabaseReader", reason: "the same type in a build without the feature `geoip`" },
     SharedName {
         name: "ThreadRegistration",
         reason: "the same type in a build without the feature `profiler`",

@@ -4,12 +4,14 @@
 //! it is decided in `rules`.
 
 mod response;
+mod accel;
 mod request;
 mod dates;
 mod targeted;
 mod list;
 mod seconds;
 
+pub(crate) use accel::AccelExpires;
 pub use dates::MessageTimes;
 pub use request::RequestDirectives;
 pub use response::{FieldScope, ResponseDirectives};

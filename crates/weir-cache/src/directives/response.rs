@@ -56,6 +56,11 @@ impl FieldScope {
         matches!(self, Self::Whole)
     }
 
+    /// The same as far as it is about single fields.
+    pub(crate) fn of_fields(self) -> Self {
+        if self.is_whole() { Self::Absent } else { self }
+    }
+
     /// Whether it is about the field of this name.
     pub fn names(&self, name: &[u8]) -> bool {
         matches!(self, Self::Named(names) if names.iter().any(|named| named.eq_ignore_ascii_case(name)))

@@ -6,6 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use weir_sort::CompactSort as _;
+
 use super::header::{FileHeader, HeaderPlace};
 use super::index::{DiskHit, DiskIndex, DiskLimits, DiskSize};
 use super::paths::{FolderPaths, remove_file, slot_of_name};
@@ -242,7 +244,7 @@ fn folders_in(folder: &Path) -> io::Result<Vec<std::path::PathBuf>> {
             folders.push(entry.path());
         }
     }
-    folders.sort_unstable();
+    folders.sort_compact();
     Ok(folders)
 }
 

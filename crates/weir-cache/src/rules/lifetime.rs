@@ -22,11 +22,22 @@ pub enum LifetimeSource {
     /// Nothing: it is stale at once.
     #[default]
     None,
+    /// `X-Accel-Expires`.
+    Accel,
 }
 
 impl LifetimeSource {
-    const ALL: [Self; 7] =
-        [Self::Targeted, Self::SMaxage, Self::MaxAge, Self::Expires, Self::Rule, Self::Heuristic, Self::None];
+    /// In the order of their numbers, which files have.
+    const ALL: [Self; 8] = [
+        Self::Targeted,
+        Self::SMaxage,
+        Self::MaxAge,
+        Self::Expires,
+        Self::Rule,
+        Self::Heuristic,
+        Self::None,
+        Self::Accel,
+    ];
 
     /// The one with this number, as a file has it.
     pub(crate) fn from_index(index: u8) -> Option<Self> {
@@ -43,6 +54,7 @@ impl LifetimeSource {
             Self::Rule => "rule",
             Self::Heuristic => "heuristic",
             Self::None => "none",
+            Self::Accel => "x-accel-expires",
         }
     }
 }
@@ -104,6 +116,11 @@ impl Lifetime {
     /// For how long it has been stale at `now`, in milliseconds.
     pub fn stale_ms(&self, now: CacheTime) -> u64 {
         self.age_ms(now).saturating_sub(self.fresh_ms)
+    }
+
+    /// Whether it may be used at `now` in place of a failure of the server (RFC 5861 section 4), as the response and the operator have it.
+    pub fn is_used_on_error(&self, now: CacheTime) -> bool {
+        !self.must_revalidate && !self.no_cache && self.stale_ms(now) < self.stale_if_error_ms
     }
 
     /// Marks it stale at `now`: it is used again when the server confirms it.

@@ -23,7 +23,7 @@ pub use validation::{
     FreshenPlan, Freshened, freshen, is_same_version, plan_freshening, updates_by_head, write_validators,
 };
 pub(crate) use vary::is_token_byte;
-pub use vary::{SELECTING_FIELDS_MAX, VaryRule};
+pub use vary::{IgnoredVary, SELECTING_FIELDS_MAX, VaryRule};
 
 #[cfg(test)]
 mod tests;

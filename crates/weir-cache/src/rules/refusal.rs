@@ -56,6 +56,8 @@ reasons! {
     Stale "stale",
     /// The rule for the status says so.
     TtlZero "ttl-zero",
+    /// A field of the server for the proxy in front of it says so: `X-Accel-Expires: 0`, or one that leads to another response.
+    Accel "x-accel",
     /// The condition of the route on what is stored does not hold.
     Condition "condition",
     /// It is larger than an object may be.

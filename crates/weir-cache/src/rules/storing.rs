@@ -6,8 +6,8 @@ use weir_http::{AcceptedCodings, ContentCoding, Field, FieldName, FieldSet, Meth
 
 use super::lifetime::{Lifetime, LifetimeSource, initial_age_ms};
 use super::refusal::NotStored;
-use super::vary::{SELECTING_FIELDS_MAX, VaryRule};
-use crate::directives::{FieldScope, MessageTimes, RequestDirectives, ResponseDirectives};
+use super::vary::{IgnoredVary, SELECTING_FIELDS_MAX, VaryRule};
+use crate::directives::{AccelExpires, FieldScope, MessageTimes, RequestDirectives, ResponseDirectives};
 use crate::head::{HeadView, StoredHead};
 use crate::time::CacheTime;
 
@@ -44,8 +44,12 @@ pub struct StoreRules {
     pub stale_while_revalidate_ms: u64,
     /// `stale-if-error` of responses that do not say, in milliseconds.
     pub stale_if_error_ms: u64,
+    /// Whether `X-Accel-Expires` of responses counts, before all else that they say.
+    pub obeys_accel_expires: bool,
     /// Whether a response with `Set-Cookie` is stored, without that field: only the client whose request has fetched it gets that.
     pub ignores_set_cookie: bool,
+    /// Fields of `Vary` that make no variants.
+    pub ignored_vary: IgnoredVary,
     /// Heuristic freshness.
     pub heuristic: HeuristicRule,
     /// Whether `no-store` of a request counts.
@@ -63,7 +67,9 @@ impl Default for StoreRules {
             ignores_origin: false,
             stale_while_revalidate_ms: 0,
             stale_if_error_ms: 0,
+            obeys_accel_expires: false,
             ignores_set_cookie: false,
+            ignored_vary: IgnoredVary::default(),
             heuristic: HeuristicRule { percent: 10, max_ms: 24 * 3_600_000 },
             obeys_request_no_store: true,
             written_fields: Vec::new(),
@@ -163,16 +169,40 @@ pub fn plan_storing(
     rules: &StoreRules,
     received: CacheTime,
 ) -> Result<StorePlan, NotStored> {
+    plan_storing_as(request, status, response, (rules, accel_expires(response, rules, received)), received)
+}
+
+/// What a response says in `X-Accel-Expires`, where that counts.
+pub(super) fn accel_expires(
+    response: HeadView<'_>,
+    rules: &StoreRules,
+    received: CacheTime,
+) -> Option<AccelExpires> {
+    if rules.obeys_accel_expires { AccelExpires::new(response, received) } else { None }
+}
+
+/// The same for a response with this `X-Accel-Expires`.
+pub(super) fn plan_storing_as(
+    request: &StoredRequest<'_>,
+    status: u16,
+    response: HeadView<'_>,
+    (rules, accel): (&StoreRules, Option<AccelExpires>),
+    received: CacheTime,
+) -> Result<StorePlan, NotStored> {
     if request.method != Method::Get {
         return Err(NotStored::Method);
     }
     if status < 200 || matches!(status, 206 | 304) {
         return Err(NotStored::Status);
     }
-    let said = Said::new(response, rules);
+    let said = Said::new(response, rules, accel);
+    if accel == Some(AccelExpires::Never) && !rules.ignores_origin {
+        return Err(NotStored::Accel);
+    }
     check_directives(request, status, response, rules, &said)?;
-    let mut vary = VaryRule::new(response).ok_or(NotStored::Vary)?;
-    if vary.names().any(|name| rules.written_fields.iter().any(|written| **written == *name)) {
+    let written = &rules.written_fields;
+    let mut vary = VaryRule::without(response, &rules.ignored_vary, written).ok_or(NotStored::Vary)?;
+    if vary.names().any(|name| written.iter().any(|written| **written == *name)) {
         return Err(NotStored::Vary);
     }
     check_coding(request.head, response, &mut vary)?;
@@ -218,32 +248,43 @@ fn check_coding(request: HeadView<'_>, response: HeadView<'_>, vary: &mut VaryRu
 pub(super) struct Said {
     pub(super) directives: ResponseDirectives,
     pub(super) times: MessageTimes,
-    is_targeted: bool,
+    /// What its times are of, if that is no usual field.
+    targeted: Option<LifetimeSource>,
     /// `Pragma: no-cache` and no `Cache-Control`: not specified for responses (RFC 9111 section 5.4). It counts unless a rule of the operator says how
     /// long the response is fresh.
     has_pragma: bool,
 }
 
 impl Said {
-    pub(super) fn new(response: HeadView<'_>, rules: &StoreRules) -> Self {
+    fn new(response: HeadView<'_>, rules: &StoreRules, accel: Option<AccelExpires>) -> Self {
         let mut times = MessageTimes::new(response);
         if rules.ignores_origin {
             times.expires = None;
             return Self {
                 directives: ResponseDirectives::default(),
                 times,
-                is_targeted: false,
+                targeted: None,
                 has_pragma: false,
             };
         }
+        if let Some(AccelExpires::Fresh(seconds)) = accel {
+            times.expires = None;
+            // What other caches may do is no matter of this one. Fields that are for one client, and what forbids to use a stale response, are.
+            let mut directives = ResponseDirectives::new(response);
+            directives.no_store = false;
+            directives.private = directives.private.of_fields();
+            directives.no_cache = directives.no_cache.of_fields();
+            (directives.max_age, directives.s_maxage) = (Some(seconds), None);
+            return Self { directives, times, targeted: Some(LifetimeSource::Accel), has_pragma: false };
+        }
         if let Some(directives) = ResponseDirectives::targeted(response) {
             times.expires = None;
-            return Self { directives, times, is_targeted: true, has_pragma: false };
+            return Self { directives, times, targeted: Some(LifetimeSource::Targeted), has_pragma: false };
         }
         let directives = ResponseDirectives::new(response);
         let has_pragma = !directives.is_present
             && response.all("pragma").any(|value| value.eq_ignore_ascii_case(b"no-cache"));
-        Self { directives, times, is_targeted: false, has_pragma }
+        Self { directives, times, targeted: None, has_pragma }
     }
 }
 
@@ -303,9 +344,15 @@ fn lifetime(
         None => 0,
     };
     let (revalidated, failed) = (directives.stale_while_revalidate, directives.stale_if_error);
+    let initial_age_ms = initial_age_ms(&said.times, request.sent, received);
+    let fresh_ms = match source {
+        // So long from now, not from when it was made.
+        LifetimeSource::Accel => fresh_ms.saturating_add(initial_age_ms),
+        _ => fresh_ms,
+    };
     Ok(Lifetime {
         received,
-        initial_age_ms: initial_age_ms(&said.times, request.sent, received),
+        initial_age_ms,
         fresh_ms: fresh_ms.min(rules.ttl_max_ms),
         stale_while_revalidate_ms: millis(
             revalidated,
@@ -338,9 +385,7 @@ fn freshness(
         return Err(NotStored::NoLifetime);
     }
     let directives = &said.directives;
-    let named = |seconds: u64, source| {
-        Ok((seconds.saturating_mul(1_000), if said.is_targeted { LifetimeSource::Targeted } else { source }))
-    };
+    let named = |seconds: u64, source| Ok((seconds.saturating_mul(1_000), said.targeted.unwrap_or(source)));
     if let Some(seconds) = directives.s_maxage {
         return named(seconds, LifetimeSource::SMaxage);
     }

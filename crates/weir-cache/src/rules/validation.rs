@@ -4,7 +4,7 @@ use weir_http::{FieldName, FieldSet, FieldWriter, date};
 
 use super::lifetime::Lifetime;
 use super::refusal::NotStored;
-use super::storing::{StoreRules, StoredRequest, plan_storing};
+use super::storing::{StoreRules, StoredRequest, accel_expires, plan_storing_as};
 use crate::head::{HeadView, StoredHead};
 use crate::time::CacheTime;
 
@@ -71,7 +71,9 @@ pub fn plan_freshening(
         head = StoredHead::copy(head.view(), |field| field.known != FieldName::Date);
         head.append(b"Date", &date(received.seconds()));
     }
-    match plan_storing(request, status, head.view(), rules, received) {
+    // What the 304 says of it, which no stored head has.
+    let accel = accel_expires(not_modified, rules, received);
+    match plan_storing_as(request, status, head.view(), (rules, accel), received) {
         Ok(plan) => {
             let head = plan.stored_head(head.view());
             let mut lifetime = plan.lifetime;

@@ -15,6 +15,31 @@ pub struct VaryRule {
     names: Vec<Box<str>>,
 }
 
+/// Fields that `Vary` may name without making variants: the operator has said so.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct IgnoredVary {
+    /// Names in lower case.
+    pub names: Vec<Box<str>>,
+    /// All others, too, and `Vary: *`: except `Authorization` and `Cookie`, which are ignored only by their names, and those that the server gets with a value
+    /// of the exchange.
+    pub others: bool,
+}
+
+/// Fields of credentials: a response that depends on one of them is for one client.
+const NEVER_BY_DEFAULT: [&str; 2] = ["authorization", "cookie"];
+
+/// The field that says what a client can decode: it is never ignored.
+const CODINGS: &str = "accept-encoding";
+
+impl IgnoredVary {
+    /// Whether a field makes no variants. `name` is in lower case, `written` are the fields that servers get with a value of the exchange.
+    fn ignores(&self, name: &str, written: &[Box<str>]) -> bool {
+        let is_named = |names: &[Box<str>]| names.iter().any(|other| **other == *name);
+        let is_other = || self.others && !NEVER_BY_DEFAULT.contains(&name) && !is_named(written);
+        name != CODINGS && (is_named(&self.names) || is_other())
+    }
+}
+
 /// How the values of a field are compared.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Comparison {
@@ -42,17 +67,31 @@ impl Comparison {
 impl VaryRule {
     /// What the fields of a response say: `None` for `*`, a name that is none, or more than [`SELECTING_FIELDS_MAX`].
     pub fn new(response: HeadView<'_>) -> Option<Self> {
+        Self::without(response, &IgnoredVary::default(), &[])
+    }
+
+    /// The same without what the operator ignores. `written` are the fields that servers get with a value of the exchange.
+    pub(super) fn without(
+        response: HeadView<'_>,
+        ignored: &IgnoredVary,
+        written: &[Box<str>],
+    ) -> Option<Self> {
         let mut names: Vec<Box<str>> = Vec::new();
         for value in response.all("vary") {
             for name in
                 value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|name| !name.is_empty())
             {
+                if name == b"*" && ignored.others {
+                    continue;
+                }
                 let is_token = name.iter().copied().all(is_token_byte);
                 if name == b"*" || !is_token {
                     return None;
                 }
                 let name = str::from_utf8(name).ok()?.to_ascii_lowercase().into_boxed_str();
-                if let Err(at) = names.binary_search(&name) {
+                if let Err(at) = names.binary_search(&name)
+                    && !ignored.ignores(&name, written)
+                {
                     names.insert(at, name);
                 }
             }

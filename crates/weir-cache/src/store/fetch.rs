@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use super::body::{BodyStopped, CacheBody, bytes_of_len};
 use super::counters::EvictionReason;
 use super::key::{CacheKey, SlotKey};
-use super::pending::{FetchOutcome, PendingFetch};
+use super::pending::{FetchOutcome, FetchWait, PendingFetch};
 use super::purge::PurgeMode;
 use super::slot::{CacheSlot, VARIANTS_MAX, VaryIndex};
 use super::stored::{NewResponse, StoredResponse};
@@ -56,6 +56,11 @@ impl FetchTicket {
     /// The text of the key.
     pub fn key(&self) -> &[u8] {
         &self.fetch.key
+    }
+
+    /// Waits for what comes of it, as requests do that have not begun it.
+    pub fn wait(&self) -> FetchWait {
+        FetchWait::new(&self.fetch)
     }
 
     /// Stores a response whose head is complete, to the request with these fields.

@@ -159,6 +159,11 @@ impl Store {
         self.lead_alone(key, missing).store_whole(new, request, body)
     }
 
+    /// All keys with this text that may have a response, in whichever partition.
+    pub fn known_keys(&self, text: &[u8]) -> Vec<Vec<u8>> {
+        self.table.partitions.keys(text)
+    }
+
     /// Purges responses, and what is being fetched. How many were stored.
     pub fn purge(&self, scope: PurgeScope<'_>, mode: PurgeMode, now: CacheTime) -> usize {
         let exact = |key: &[u8]| self.purge_key(&CacheKey::new(&self.table.secret, key), mode, now);

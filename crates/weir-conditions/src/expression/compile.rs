@@ -17,7 +17,7 @@ use super::typing::{Operand, TEST_FUNCTIONS, operand, resolve, unknown_function}
 pub(super) type Compiled<V> = (Box<[ExpressionTerm<V>]>, Box<[ExpressionStep]>);
 
 pub(super) fn compile<N: Names>(tree: &SyntaxTree, names: &N) -> Result<Compiled<N::Value>, ExpressionError> {
-    let mut compiler = Compiler { names, terms: Vec::new(), steps: Vec::new() };
+    let mut compiler = Compiler { names, terms: Vec::new(), steps: Vec::new(), is_needed: true };
     compiler.condition(tree)?;
     Ok((compiler.terms.into(), compiler.steps.into()))
 }
@@ -26,6 +26,8 @@ struct Compiler<'a, N: Names> {
     names: &'a N,
     terms: Vec<ExpressionTerm<N::Value>>,
     steps: Vec<ExpressionStep>,
+    /// Whether the condition holds only if the part that is being compiled does.
+    is_needed: bool,
 }
 
 impl<N: Names> Compiler<'_, N> {
@@ -33,11 +35,13 @@ impl<N: Names> Compiler<'_, N> {
         match &tree.node {
             SyntaxNode::Flag(flag) => self.steps.push(ExpressionStep::Answer(*flag)),
             SyntaxNode::Not(inner) => {
-                self.condition(inner)?;
+                self.optional(|compiler| compiler.condition(inner))?;
                 self.steps.push(ExpressionStep::Negate);
             }
             SyntaxNode::All(parts) => self.joined(parts, ExpressionStep::SkipIfNo)?,
-            SyntaxNode::Any(parts) => self.joined(parts, ExpressionStep::SkipIfYes)?,
+            SyntaxNode::Any(parts) => {
+                self.optional(|compiler| compiler.joined(parts, ExpressionStep::SkipIfYes))?;
+            }
             SyntaxNode::Name(parts) => {
                 let (value, value_type) = resolve(parts, &tree.span, self.names)?;
                 if value_type != ValueType::Flag {
@@ -58,6 +62,9 @@ impl<N: Names> Compiler<'_, N> {
                 let spans = [&left.span, relation_span, &right.span];
                 let (question, is_negated) = relation::question(*relation, sides, spans)?;
                 match question {
+                    relation::RelationAnswer::TermQuestion(question) if is_negated => {
+                        self.optional(|compiler| compiler.ask(tree, question))?;
+                    }
                     relation::RelationAnswer::TermQuestion(question) => self.ask(tree, question)?,
                     relation::RelationAnswer::Constant(constant) => {
                         self.steps.push(ExpressionStep::Answer(constant));
@@ -75,6 +82,17 @@ impl<N: Names> Compiler<'_, N> {
             }
         }
         Ok(())
+    }
+
+    /// Compiles what the condition may hold without.
+    fn optional(
+        &mut self,
+        compile: impl FnOnce(&mut Self) -> Result<(), ExpressionError>,
+    ) -> Result<(), ExpressionError> {
+        let before = std::mem::replace(&mut self.is_needed, false);
+        let compiled = compile(self);
+        self.is_needed = before;
+        compiled
     }
 
     /// Parts of which a later one is asked only while the answer is not decided.
@@ -106,7 +124,7 @@ impl<N: Names> Compiler<'_, N> {
             return Err(ExpressionError::new(tree.span.clone(), message)
                 .help("compare with a list (`host in [\"a\", \"b\"]`), or use a map"));
         }
-        self.terms.push(ExpressionTerm { span: tree.span.clone(), question });
+        self.terms.push(ExpressionTerm { span: tree.span.clone(), question, is_needed: self.is_needed });
         self.steps.push(ExpressionStep::Ask(u16::try_from(index).unwrap_or(u16::MAX)));
         Ok(())
     }

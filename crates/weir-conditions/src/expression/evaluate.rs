@@ -53,6 +53,19 @@ impl<V> Expression<V> {
         (holds, outcomes)
     }
 
+    /// Whether one of the texts passes that a comparison looks at, by its number, if it looks at texts with a test.
+    pub fn any_text(
+        &self,
+        term: usize,
+        facts: &impl Facts<V>,
+        passes: impl FnMut(&[u8]) -> bool,
+    ) -> Option<bool> {
+        match &self.terms.get(term)?.question {
+            TermQuestion::Text(value, _) => Some(facts.any_text(value, passes)),
+            _ => None,
+        }
+    }
+
     #[inline]
     fn run(&self, mut ask: impl FnMut(usize) -> bool) -> bool {
         let (mut answer, mut at) = (true, 0);

@@ -4,6 +4,8 @@ use std::fmt;
 use std::str::FromStr as _;
 
 use super::compile::compile;
+use weir_traffic::route::NeededTest;
+
 use super::error::ExpressionError;
 use super::names::Names;
 use super::step::ExpressionStep;
@@ -45,6 +47,14 @@ impl<V> Expression<V> {
     /// Its comparisons, from the left.
     pub fn terms(&self) -> &[ExpressionTerm<V>] {
         &self.terms
+    }
+
+    /// What texts have to be for it to hold: the number of the comparison that says so, its value, and what one of the texts of that has to be.
+    pub fn needed_texts(&self) -> impl Iterator<Item = (usize, &V, NeededTest<'_>)> {
+        self.terms.iter().enumerate().filter_map(|(index, term)| {
+            let (value, test) = term.needed_text()?;
+            Some((index, value, test))
+        })
     }
 
     /// The text with `instead` for every text that one of these values is compared with, so that it can be shown.

@@ -5,7 +5,7 @@ use std::ops::{Range, RangeInclusive};
 
 use memchr::memmem::Finder;
 use weir_traffic::limit::AddressTable;
-use weir_traffic::route::RouteRegex;
+use weir_traffic::route::{NeededTest, RouteRegex};
 
 /// One comparison of a condition.
 #[derive(Debug, Clone)]
@@ -13,6 +13,8 @@ pub struct ExpressionTerm<V> {
     /// Its bytes in the text of the condition.
     pub span: Range<usize>,
     pub(crate) question: TermQuestion<V>,
+    /// Whether the condition holds only if this does.
+    pub(crate) is_needed: bool,
 }
 
 impl<V> ExpressionTerm<V> {
@@ -27,6 +29,20 @@ impl<V> ExpressionTerm<V> {
             | TermQuestion::Present(value) => (value, None),
         };
         std::iter::once(first).chain(second)
+    }
+
+    /// What one of the texts of a value has to be for the condition to hold, where a comparison says that much.
+    pub(crate) fn needed_text(&self) -> Option<(&V, NeededTest<'_>)> {
+        let TermQuestion::Text(value, test) = &self.question else { return None };
+        let prefix = |text| Some(text).filter(|text: &&[u8]| !text.is_empty()).map(NeededTest::Prefix);
+        let test = match test {
+            TextTest::Equal(text) => NeededTest::OneOf(vec![text]),
+            TextTest::OneOf(texts) => NeededTest::OneOf(texts.iter().map(|text| &**text).collect()),
+            TextTest::Prefix(text) => prefix(text)?,
+            TextTest::Matches(regex) => prefix(regex.literal_start())?,
+            _ => return None,
+        };
+        self.is_needed.then_some((value, test))
     }
 }
 

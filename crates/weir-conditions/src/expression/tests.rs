@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use proptest::prelude::*;
+use weir_traffic::route::NeededTest;
 
 use super::error::ExpressionError;
 use super::evaluate::Facts;
@@ -294,6 +295,34 @@ fn everything_is_bounded() {
 }
 
 #[test]
+fn conditions_say_which_texts_they_need() {
+    let one_of =
+        |texts: &[&'static str]| NeededTest::OneOf(texts.iter().map(|text| text.as_bytes()).collect());
+    let prefix = |text: &'static str| NeededTest::Prefix(text.as_bytes());
+    for (text, needed) in [
+        ("path == '/a'", vec![(0, "path", one_of(&["/a"]))]),
+        (
+            "tls && ('x' == host && path.startsWith('/a'))",
+            vec![(1, "host", one_of(&["x"])), (2, "path", prefix("/a"))],
+        ),
+        ("path.matches('^/a/.*[.]php$')", vec![(0, "path", prefix("/a/"))]),
+        ("host in ['b', 'a'] && status == 200", vec![(0, "host", one_of(&["a", "b"]))]),
+        ("!(host != 'b') && has(host)", vec![]),
+        ("host == 'a' || host == 'b'", vec![]),
+        ("(host == 'a' || tls) && path == ''", vec![(2, "path", one_of(&[""]))]),
+        ("host != 'a' && path.startsWith('') && path.endsWith('x') && path.contains('x')", vec![]),
+        ("path.lowerAscii() == '/a' && path.lowerAscii() in ['/a'] && path.matches('(?i)^x')", vec![]),
+        ("header['x-token'] == cookie.token && size(path) == 1 && client_address == '192.0.2.1'", vec![]),
+        ("true && true", vec![]),
+    ] {
+        let condition = read(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let found: Vec<_> =
+            condition.needed_texts().map(|(term, value, test)| (term, value.as_str(), test)).collect();
+        assert_eq!(found, needed, "{text}");
+    }
+}
+
+#[test]
 fn asking_allocates_nothing() {
     let condition = read(
         "method in ['GET', 'HEAD'] && path.startsWith('/api') && header['user-agent'].matches('^curl/') \
@@ -316,6 +345,11 @@ fn random_condition() -> impl Strategy<Value = (String, bool)> {
         Just(("tls".to_owned(), true)),
         Just(("status == 200".to_owned(), false)),
         Just(("method != 'PUT'".to_owned(), true)),
+        Just(("path == '/api/Users'".to_owned(), true)),
+        Just(("path.startsWith('/x')".to_owned(), false)),
+        Just(("path.matches('^/api/U')".to_owned(), true)),
+        Just(("header['x-debug'] in ['1', '2']".to_owned(), true)),
+        Just(("header['x-none'] == ''".to_owned(), true)),
     ];
     leaf.prop_recursive(5, 40, 4, |inner| {
         prop_oneof![
@@ -337,6 +371,22 @@ proptest! {
     fn jumps_do_not_change_the_answer((text, expected) in random_condition()) {
         if let Ok(condition) = read(&text) {
             prop_assert_eq!(condition.holds(&facts()), expected, "{}", text);
+        }
+    }
+
+    /// A search for conditions by what they need misses none that holds.
+    #[test]
+    fn what_holds_has_what_it_needs((text, _) in random_condition()) {
+        if let Ok(condition) = read(&text)
+            && condition.holds(&facts())
+        {
+            for (term, value, test) in condition.needed_texts() {
+                let passes = |text: &[u8]| match &test {
+                    NeededTest::OneOf(texts) => texts.contains(&text),
+                    NeededTest::Prefix(prefix) => text.starts_with(prefix),
+                };
+                prop_assert_eq!(condition.any_text(term, &facts(), passes), Some(true), "{} {}", text, value);
+            }
         }
     }
 

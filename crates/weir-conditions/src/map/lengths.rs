@@ -1,6 +1,6 @@
 //! Beginnings and ends of texts: the longest one counts.
 
-use super::texts::{Refused, TextTable};
+use super::keys::{KeyRefused, KeyTable};
 
 /// The most lengths that the beginnings, or the ends, of one map may have: a lookup asks once for each.
 pub(super) const LENGTHS_MAX: usize = 128;
@@ -8,7 +8,7 @@ pub(super) const LENGTHS_MAX: usize = 128;
 /// Texts that others begin or end with.
 #[derive(Debug, Default)]
 pub(super) struct AffixTable {
-    pub(super) texts: TextTable,
+    pub(super) keys: KeyTable,
     /// The lengths that occur, longest first.
     lengths: Vec<usize>,
 }
@@ -16,7 +16,7 @@ pub(super) struct AffixTable {
 /// Why a text cannot be added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AffixRefused {
-    Text(Refused),
+    Key(KeyRefused),
     /// It would have a length too many.
     Lengths,
 }
@@ -29,21 +29,26 @@ impl AffixTable {
             }
             self.lengths.insert(at, affix.len());
         }
-        self.texts.insert(affix, value).map_err(AffixRefused::Text)
+        self.keys.insert(affix, value).map_err(AffixRefused::Key)
     }
 
     /// The value of the longest one that `text` begins with.
     pub(super) fn longest_prefix(&self, text: &[u8]) -> Option<u32> {
-        self.longest(text.len(), |len| &text[..len])
+        self.longest(text.len(), |len| Some(&text[..len]))
     }
 
     /// The value of the longest one that `text` ends with.
     pub(super) fn longest_suffix(&self, text: &[u8]) -> Option<u32> {
-        self.longest(text.len(), |len| &text[text.len() - len..])
+        self.longest(text.len(), |len| Some(&text[text.len() - len..]))
     }
 
-    fn longest<'t>(&self, len_max: usize, part: impl Fn(usize) -> &'t [u8]) -> Option<u32> {
+    /// The same where all begin with a dot: no more is looked up than the text has dots.
+    pub(super) fn longest_domain(&self, text: &[u8]) -> Option<u32> {
+        self.longest(text.len(), |len| Some(&text[text.len() - len..]).filter(|end| end.starts_with(b".")))
+    }
+
+    fn longest<'t>(&self, len_max: usize, part: impl Fn(usize) -> Option<&'t [u8]>) -> Option<u32> {
         let lengths = self.lengths.iter().filter(|len| **len <= len_max);
-        lengths.into_iter().find_map(|len| self.texts.get(part(*len)))
+        lengths.into_iter().find_map(|len| self.keys.get(part(*len)?))
     }
 }

@@ -6,6 +6,7 @@
 #[cfg(test)]
 mod tests;
 mod lengths;
+mod keys;
 mod texts;
 
 use std::collections::HashMap;
@@ -16,8 +17,9 @@ use ipnet::IpNet;
 use weir_traffic::limit::AddressTable;
 use weir_traffic::route::{RouteRegex, ValueMatch};
 
+use keys::{KeyRefused, KeyTable};
 use lengths::{AffixRefused, AffixTable, LENGTHS_MAX};
-use texts::{Refused, TextTable};
+use texts::{ValueTexts, ValueTextsBuilder};
 
 /// The most regular expressions of one map: each is tried.
 const REGEXES_MAX: usize = 1000;
@@ -63,7 +65,7 @@ pub enum MapEntryError {
     /// The key is there already.
     #[error("the key is there already")]
     Known,
-    /// All keys together have more than 4 GiB.
+    /// There are more than 2 GiB of values, or more than 2^31 of them.
     #[error("the map is too large")]
     Full,
     /// Keys of too many lengths.
@@ -89,7 +91,7 @@ pub enum MapEntryError {
 /// A map. `V` is a value that is more than a text.
 #[derive(Debug)]
 pub struct ValueMap<V> {
-    exact: TextTable,
+    exact: KeyTable,
     hosts: AffixTable,
     prefixes: AffixTable,
     suffixes: AffixTable,
@@ -97,8 +99,7 @@ pub struct ValueMap<V> {
     network_count: usize,
     regexes: Vec<(RouteRegex, u32)>,
     values: Vec<V>,
-    /// Texts that are values, each once.
-    texts: TextTable,
+    texts: ValueTexts,
 }
 
 /// What a lookup has found.
@@ -114,16 +115,17 @@ pub enum MapMatch<'a, V> {
 #[derive(Debug)]
 pub struct ValueMapBuilder<V> {
     map: ValueMap<V>,
+    texts: ValueTextsBuilder,
     networks: HashMap<IpNet, u32>,
 }
 
-/// Marks numbers of [`ValueMap::values`]; others are those of texts.
+/// Marks numbers of [`ValueMap::values`]; others are those of [`ValueMap::texts`].
 const OTHER_VALUE: u32 = 1 << 31;
 
 impl<V> Default for ValueMapBuilder<V> {
     fn default() -> Self {
         let map = ValueMap {
-            exact: TextTable::default(),
+            exact: KeyTable::default(),
             hosts: AffixTable::default(),
             prefixes: AffixTable::default(),
             suffixes: AffixTable::default(),
@@ -131,9 +133,9 @@ impl<V> Default for ValueMapBuilder<V> {
             network_count: 0,
             regexes: Vec::new(),
             values: Vec::new(),
-            texts: TextTable::default(),
+            texts: ValueTexts::default(),
         };
-        Self { map, networks: HashMap::new() }
+        Self { map, texts: ValueTextsBuilder::default(), networks: HashMap::new() }
     }
 }
 
@@ -143,12 +145,12 @@ impl<V> ValueMapBuilder<V> {
         Self::default()
     }
 
-    /// Makes room for so many entries of this kind with so many bytes of keys together, so that many are added quickly.
-    pub fn reserve(&mut self, kind: MapKind, entries: usize, key_bytes: usize) {
+    /// Makes room for so many entries of this kind, so that many are added quickly.
+    pub fn reserve(&mut self, kind: MapKind, entries: usize) {
         match kind {
-            MapKind::Exact | MapKind::Host => self.map.exact.reserve(entries, key_bytes),
-            MapKind::Prefix => self.map.prefixes.texts.reserve(entries, key_bytes),
-            MapKind::Suffix => self.map.suffixes.texts.reserve(entries, key_bytes),
+            MapKind::Exact | MapKind::Host => self.map.exact.reserve(entries),
+            MapKind::Prefix => self.map.prefixes.keys.reserve(entries),
+            MapKind::Suffix => self.map.suffixes.keys.reserve(entries),
             MapKind::Network | MapKind::Regex => {}
         }
     }
@@ -158,17 +160,7 @@ impl<V> ValueMapBuilder<V> {
     /// # Errors
     /// When the key is not one of this kind, or there already.
     pub fn insert_text(&mut self, kind: MapKind, key: &str, text: &[u8]) -> Result<(), MapEntryError> {
-        let number = match self.map.texts.get(text) {
-            Some(number) => number,
-            None => {
-                let number = u32::try_from(self.map.texts.len()).unwrap_or(u32::MAX);
-                if number >= OTHER_VALUE {
-                    return Err(MapEntryError::Full);
-                }
-                self.map.texts.insert(text, number).map_err(refused)?;
-                number
-            }
-        };
+        let number = self.texts.insert(text, OTHER_VALUE).ok_or(MapEntryError::Full)?;
         self.insert_number(kind, key, number)
     }
 
@@ -186,7 +178,7 @@ impl<V> ValueMapBuilder<V> {
     fn insert_number(&mut self, kind: MapKind, key: &str, number: u32) -> Result<(), MapEntryError> {
         let affix = |table: &mut AffixTable, key: &[u8]| {
             table.insert(key, number).map_err(|error| match error {
-                AffixRefused::Text(error) => refused(error),
+                AffixRefused::Key(error) => refused(error),
                 AffixRefused::Lengths => MapEntryError::Lengths(kind.as_str()),
             })
         };
@@ -238,12 +230,11 @@ impl<V> ValueMapBuilder<V> {
     /// The map with all its entries.
     pub fn build(mut self) -> ValueMap<V> {
         let map = &mut self.map;
-        for table in [&mut map.exact, &mut map.texts]
-            .into_iter()
-            .chain([&mut map.hosts, &mut map.prefixes, &mut map.suffixes].map(|affixes| &mut affixes.texts))
-        {
-            table.shrink();
+        map.exact.shrink();
+        for affixes in [&mut map.hosts, &mut map.prefixes, &mut map.suffixes] {
+            affixes.keys.shrink();
         }
+        map.texts = self.texts.build();
         map.values.shrink_to_fit();
         map.network_count = self.networks.len();
         map.networks = AddressTable::new(self.networks);
@@ -251,10 +242,10 @@ impl<V> ValueMapBuilder<V> {
     }
 }
 
-fn refused(error: Refused) -> MapEntryError {
+fn refused(error: KeyRefused) -> MapEntryError {
     match error {
-        Refused::Known => MapEntryError::Known,
-        Refused::Full => MapEntryError::Full,
+        KeyRefused::Known => MapEntryError::Known,
+        KeyRefused::Full => MapEntryError::Full,
     }
 }
 
@@ -301,7 +292,7 @@ impl<V> ValueMap<V> {
     /// The same by everything but regular expressions.
     pub fn get_text(&self, text: &[u8]) -> Option<MapMatch<'_, V>> {
         let number = self.exact.get(text);
-        let number = number.or_else(|| self.hosts.longest_suffix(text).filter(|_| !text.starts_with(b".")));
+        let number = number.or_else(|| self.hosts.longest_domain(text).filter(|_| !text.starts_with(b".")));
         let number = number.or_else(|| self.prefixes.longest_prefix(text));
         let number = number.or_else(|| self.suffixes.longest_suffix(text));
         self.value(number.or_else(|| self.by_address(text))?, None)
@@ -322,14 +313,14 @@ impl<V> ValueMap<V> {
 
     fn value<'a>(&'a self, number: u32, regex: Option<&'a RouteRegex>) -> Option<MapMatch<'a, V>> {
         if number < OTHER_VALUE {
-            return Some(MapMatch::Text(self.texts.nth(number)));
+            return Some(MapMatch::Text(self.texts.get(number)));
         }
         self.values.get((number - OTHER_VALUE) as usize).map(|value| MapMatch::Value(value, regex))
     }
 
     /// How many entries there are.
     pub fn len(&self) -> usize {
-        let affixes = [&self.hosts, &self.prefixes, &self.suffixes].map(|affixes| affixes.texts.len());
+        let affixes = [&self.hosts, &self.prefixes, &self.suffixes].map(|affixes| affixes.keys.len());
         self.exact.len() + affixes.iter().sum::<usize>() + self.network_count + self.regexes.len()
     }
 
@@ -345,7 +336,7 @@ impl<V> ValueMap<V> {
 
     /// About what its texts take on the heap, in bytes.
     pub fn heap_bytes(&self) -> usize {
-        let affixes = [&self.hosts, &self.prefixes, &self.suffixes].map(|affixes| affixes.texts.heap_bytes());
+        let affixes = [&self.hosts, &self.prefixes, &self.suffixes].map(|affixes| affixes.keys.heap_bytes());
         self.exact.heap_bytes() + self.texts.heap_bytes() + affixes.iter().sum::<usize>()
     }
 }

@@ -1,94 +1,82 @@
-//! Texts and their values, close together: a million of them take tens of bytes each.
+//! Texts that are values, one behind the other, each once: a thousand backends of a million hosts are a thousand texts.
 
 use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 use weir_traffic::hash_bytes;
 
-/// A text, by where its bytes stand.
-#[derive(Debug, Clone, Copy)]
-struct TextEntry {
-    start: u32,
-    len: u32,
-    value: u32,
-}
+/// Bytes before a text that say how long it is.
+const LEN_BYTES: usize = 4;
 
-/// A map from texts to numbers.
+/// Texts, each behind its length. A text has the number of the byte at which that begins.
 #[derive(Debug, Default)]
-pub(super) struct TextTable {
-    bytes: Vec<u8>,
-    entries: Vec<TextEntry>,
-    table: HashTable<u32>,
+pub(super) struct ValueTexts(Vec<u8>);
+
+/// Texts to which others are added.
+#[derive(Debug, Default)]
+pub(super) struct ValueTextsBuilder {
+    texts: ValueTexts,
+    /// The numbers of all of them.
+    known: HashTable<u32>,
 }
 
-/// Why a text cannot be added.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refused {
-    /// It is there already.
-    Known,
-    /// There are too many bytes.
-    Full,
-}
-
-impl TextTable {
-    pub(super) fn insert(&mut self, text: &[u8], value: u32) -> Result<(), Refused> {
-        let start = u32::try_from(self.bytes.len()).map_err(|_| Refused::Full)?;
-        let len = u32::try_from(text.len()).map_err(|_| Refused::Full)?;
-        let index = u32::try_from(self.entries.len()).map_err(|_| Refused::Full)?;
-        let Self { bytes, entries, table } = self;
-        let text_of = |index: &u32| text_of(bytes, entries, *index);
-        let is_same = |index: &u32| text_of(index) == text;
-        match table.entry(hash_bytes(text), is_same, |index| hash_bytes(text_of(index))) {
-            hashbrown::hash_table::Entry::Occupied(_) => return Err(Refused::Known),
-            hashbrown::hash_table::Entry::Vacant(place) => _ = place.insert(index),
-        }
-        bytes.extend_from_slice(text);
-        entries.push(TextEntry { start, len, value });
-        Ok(())
+impl ValueTexts {
+    /// The text with this number; empty if there is none.
+    #[inline]
+    pub(super) fn get(&self, number: u32) -> &[u8] {
+        let behind = self.0.get(number as usize..).unwrap_or_default();
+        let parts = behind.split_first_chunk::<LEN_BYTES>();
+        parts.and_then(|(len, text)| text.get(..u32::from_le_bytes(*len) as usize)).unwrap_or_default()
     }
 
-    /// Makes room for so many texts of so many bytes together.
-    pub(super) fn reserve(&mut self, texts: usize, bytes_sum: usize) {
-        self.bytes.reserve(bytes_sum);
-        self.entries.reserve(texts);
-        let Self { bytes, entries, table } = self;
-        table.reserve(texts, |index| hash_bytes(text_of(bytes, entries, *index)));
-    }
-
-    pub(super) fn get(&self, text: &[u8]) -> Option<u32> {
-        if self.entries.is_empty() {
-            return None;
-        }
-        let is_same = |index: &u32| text_of(&self.bytes, &self.entries, *index) == text;
-        let index = self.table.find(hash_bytes(text), is_same)?;
-        self.entries.get(*index as usize).map(|entry| entry.value)
-    }
-
-    /// The text that was added after so many others.
-    pub(super) fn nth(&self, index: u32) -> &[u8] {
-        text_of(&self.bytes, &self.entries, index)
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// Gives back what is not needed once all texts are there.
-    pub(super) fn shrink(&mut self) {
-        self.bytes.shrink_to_fit();
-        self.entries.shrink_to_fit();
-        let Self { bytes, entries, table } = self;
-        table.shrink_to_fit(|index| hash_bytes(text_of(bytes, entries, *index)));
-    }
-
-    /// Bytes that it takes on the heap.
+    /// Bytes that they take on the heap.
     pub(super) fn heap_bytes(&self) -> usize {
-        self.bytes.capacity()
-            + self.entries.capacity() * size_of::<TextEntry>()
-            + self.table.allocation_size()
+        self.0.capacity()
     }
 }
 
-fn text_of<'a>(bytes: &'a [u8], entries: &[TextEntry], index: u32) -> &'a [u8] {
-    let range =
-        entries.get(index as usize).map(|entry| entry.start as usize..(entry.start + entry.len) as usize);
-    range.and_then(|range| bytes.get(range)).unwrap_or_default()
+impl ValueTextsBuilder {
+    /// The number of a text; `None` if it would not be below `end`.
+    pub(super) fn insert(&mut self, text: &[u8], end: u32) -> Option<u32> {
+        let Self { texts, known } = self;
+        let is_same = |number: &u32| texts.get(*number) == text;
+        match known.entry(hash_bytes(text), is_same, |number| hash_bytes(texts.get(*number))) {
+            Entry::Occupied(place) => Some(*place.get()),
+            Entry::Vacant(place) => {
+                let len = u32::try_from(text.len()).ok()?;
+                let number = u32::try_from(texts.0.len()).ok().filter(|number| *number < end)?;
+                place.insert(number);
+                texts.0.extend_from_slice(&len.to_le_bytes());
+                texts.0.extend_from_slice(text);
+                Some(number)
+            }
+        }
+    }
+
+    /// The texts, without what is needed to add others.
+    pub(super) fn build(self) -> ValueTexts {
+        let ValueTexts(mut bytes) = self.texts;
+        bytes.shrink_to_fit();
+        ValueTexts(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_text_is_there_once() {
+        let mut builder = ValueTextsBuilder::default();
+        let texts: Vec<Vec<u8>> = (0..300).map(|len| vec![b'x'; len]).chain([vec![0, 255]]).collect();
+        let numbers: Vec<Option<u32>> = texts.iter().map(|text| builder.insert(text, u32::MAX)).collect();
+        let again: Vec<Option<u32>> = texts.iter().map(|text| builder.insert(text, u32::MAX)).collect();
+        assert_eq!(numbers, again);
+        assert_eq!(builder.insert(b"new", 1_000), None, "it would begin behind the end");
+        let built = builder.build();
+        for (text, number) in texts.iter().zip(numbers) {
+            assert_eq!(built.get(number.expect("there was room")), text);
+        }
+        assert_eq!(built.heap_bytes(), texts.iter().map(|text| text.len() + LEN_BYTES).sum::<usize>());
+        assert_eq!(built.get(u32::MAX), b"");
+    }
 }

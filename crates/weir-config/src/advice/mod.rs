@@ -28,7 +28,7 @@ pub struct ConfigAdvice {
 pub fn advice(config: &Config) -> Vec<ConfigAdvice> {
     let uploads = config.upstreams.iter().enumerate();
     let uploads = uploads.filter_map(|(index, upstream)| of_uploads(config, index, upstream));
-    uploads.chain(caches::advice(config)).collect()
+    uploads.chain(caches::advice(config)).chain(of_client_sources(config)).collect()
 }
 
 /// What to consider about uploads by this route, in one sentence; `None` when there is nothing.
@@ -39,6 +39,19 @@ pub fn upload_advice(config: &Config, listener: &Listener, route: &Route) -> Opt
         takes_uploads(listener, route).then(|| message(upstream, slots))
     });
     held.map(|message| format!("{message}; `buffer_requests` of the route keeps them until they are whole"))
+}
+
+/// Connections come from the addresses of clients, which the config alone cannot make possible.
+fn of_client_sources(config: &Config) -> Option<ConfigAdvice> {
+    let upstream = config.upstreams.iter().find(|upstream| upstream.connects_as_clients())?;
+    let message = format!(
+        "the upstream `{}` connects from the addresses of clients (`source_address`): the process needs CAP_NET_RAW, and what its servers answer has to \
+         be routed through this machine",
+        upstream.name
+    );
+    let help = "start Weir as root or with that capability, and see docs/source-address.md for the routes"
+        .to_owned();
+    Some(ConfigAdvice { message, help })
 }
 
 /// The servers of an upstream take few requests at once, and routes hand slow uploads on to them.

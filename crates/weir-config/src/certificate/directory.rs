@@ -7,6 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use weir_sort::CompactSort as _;
+
 use super::{CertificateError, CertificateFiles, LoadedCertificate, OcspResponse};
 
 /// The endings of files with certificates.
@@ -117,7 +119,7 @@ impl CertificateDirectory {
                 return Err(failed(format!("the folder has more than {ENTRIES_MAX} files")));
             }
         }
-        names.sort_unstable();
+        names.sort_compact();
         Ok(names.iter().filter_map(|name| files_of(path, name, &names)).collect())
     }
 }

@@ -83,6 +83,8 @@ impl CacheLookup {
                     .help("write placeholders, such as `{host}{path}{query}`"),
             });
         }
+        check_statuses(text, diagnostics);
+        check_convert_head(text, diagnostics);
         let asked = ConditionPlace::new(place, Stage::BeforeServer, "when the cache is asked");
         let of_response = ConditionPlace::new(place, Stage::ResponseHead, "when a response is stored");
         let when = conditions::check(value.when.as_ref(), &asked, diagnostics);
@@ -110,12 +112,15 @@ impl CacheLookup {
             override_ttl: value.override_ttl,
             stale_while_revalidate: value.stale_while_revalidate,
             stale_if_error: value.stale_if_error,
+            stale_if_error_status: value.stale_if_error_status.0.clone(),
             wait: value.wait,
             bypass: value.bypass.iter().map(|template| template.value.clone()).collect(),
             when,
             refresh_when,
             store_when,
             ignore_set_cookie: value.ignore_set_cookie,
+            ignore_vary: value.ignore_vary.iter().map(|field| field.value.clone()).collect(),
+            convert_head: value.convert_head,
             obey_clients: value.obey_clients,
         }))
     }
@@ -136,6 +141,46 @@ impl CacheLookup {
             }
         }
         self.caches
+    }
+}
+
+/// Reports statuses that are no failures.
+fn check_statuses(text: &SpannedTable<RouteCacheText>, diagnostics: &mut Vec<Diagnostic>) {
+    let wrong = text.value.stale_if_error_status.0.iter().find(|range| range.bounds().0 < 400);
+    if let Some(range) = wrong {
+        let message = format!("`stale_if_error_status`: a response with {range} is no failure of a server");
+        let help = "write statuses from 400 on, such as `[404, 429, \"5xx\"]`";
+        let at = text.key_at("stale_if_error_status");
+        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, at, message).help(help));
+    }
+}
+
+/// Reports what keeps a HEAD from filling the cache.
+fn check_convert_head(text: &SpannedTable<RouteCacheText>, diagnostics: &mut Vec<Diagnostic>) {
+    let value = &text.value;
+    if !value.convert_head {
+        return;
+    }
+    let at = text.key_at("convert_head");
+    if value.wait.is_none() {
+        let message =
+            "`convert_head` does not go with `wait = \"off\"`: the HEAD waits for the response to GET";
+        let help = "write a time, such as `wait = \"5s\"`";
+        diagnostics.push(
+            Diagnostic::new(DiagnosticKind::Conflict, at, message)
+                .label(text.key_at("wait"), "no wait")
+                .help(help),
+        );
+    }
+    if let Some(condition) = text.written("store_when") {
+        let message =
+            "`convert_head` does not go with `store_when`: that is asked of responses to requests of clients";
+        let help = "leave one of them out; `ttl` and `when` say what is stored, too";
+        diagnostics.push(
+            Diagnostic::new(DiagnosticKind::Conflict, at, message)
+                .label(condition, "the condition")
+                .help(help),
+        );
     }
 }
 

@@ -169,9 +169,16 @@ pub(crate) fn for_each<'a>(document: &'a Document, mut visit: impl FnMut(&'a Con
     for (_, limit) in &document.limit.0 {
         limit.value.when.iter().for_each(&mut visit);
     }
+    for (_, table) in &document.table.0 {
+        table.value.conditions().for_each(&mut visit);
+    }
     for (_, listener) in &document.listener.0 {
         of_listener(&listener.value, &mut visit);
         listener.value.route.iter().for_each(|route| of_route(route, &mut visit));
+    }
+    for (_, upstream) in &document.upstream.0 {
+        let affinity = upstream.value.affinity.iter();
+        affinity.flat_map(|affinity| &affinity.value.forget_when).for_each(&mut visit);
     }
 }
 

@@ -5,24 +5,24 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::admission::limit;
+use super::admission::{limit, table};
 use super::cache;
 use super::certificates::{client_certificates, tls};
 use super::routing::headers;
 use super::routing::headers::ListenerDefaults;
-use super::routing::{access_log, rewrites, route, route_order};
+use super::routing::{accel, access_log, rewrites, route, route_order};
 use crate::check::names::warn_unreachable;
 use crate::check::scope::CheckScope;
 use crate::check::templates::TemplatePlace;
 use crate::config::{
-    AccessList, ConfigFault, Interner, LimitUse, Listener, ListenerFault, ListenerParts, ProxyProtocol,
-    Route, ValueFault,
+    AccessList, ClientAddressHeader, ConfigFault, Interner, LimitUse, Listener, ListenerFault, ListenerParts,
+    ProxyProtocol, Route, TrackedTable, TrustedProxies, ValueFault,
 };
 use crate::diagnostic::SourceSpan;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
-use crate::text::ListenerText;
-use crate::value::ListenAddress;
+use crate::text::{ListenerText, TrustedPeersText};
+use crate::value::{ListenAddress, OwnNames};
 
 pub(super) fn check(
     name: &Spanned<Box<str>>,
@@ -33,13 +33,20 @@ pub(super) fn check(
     let headers = headers::check_listener(text, around, diagnostics);
     let lists = around.lists.named(&[], &text.value.lists, diagnostics);
     let limited_by = around.limits.of_listener(&text.value.limited_by, diagnostics);
-    let routes = routes(name, text, &headers, (&lists, &limited_by), around, diagnostics);
+    let tracked = around.tables.of(&[], &text.value.track, diagnostics);
+    let rules = (&*lists, &*limited_by, &*tracked);
+    let routes = routes(name, text, &headers, rules, around, diagnostics);
     if !text.value.protocol.routes_requests() {
         limit::report_of_http(name, &routes, diagnostics);
+        table::report_of_http(name, &routes, diagnostics);
         report_passthrough(text, diagnostics);
     }
-    let proxy_protocol = proxy_protocol(text, diagnostics);
+    let proxy_protocol = proxy_protocol(text, around, diagnostics);
+    let trusted_proxies = trusted(&text.value.trusted_proxies, around, diagnostics);
+    let exempt = text.value.connections_exempt.as_ref().map_or(&[][..], |names| &names.0);
+    let connections_exempt = around.lists.of_peers(exempt, diagnostics);
     check_values(text, diagnostics);
+    check_trust(text, diagnostics);
     report_of_http(text, diagnostics);
     warn_limits(text, diagnostics);
     warn_request_id(text, diagnostics);
@@ -53,8 +60,11 @@ pub(super) fn check(
         name: name.value.clone(),
         addresses: addresses.map(|address| address.value.clone()).collect(),
         proxy_protocol,
+        trusted_proxies,
+        connections_exempt,
         lists,
         limited_by,
+        tracked,
         isolated_names: Vec::new(),
         forwards_encoded_slashes: false,
         response_headers: headers.response,
@@ -72,7 +82,7 @@ fn routes(
     listener: &Spanned<Box<str>>,
     text: &SpannedTable<ListenerText>,
     headers: &ListenerDefaults,
-    rules: (&[Arc<AccessList>], &[LimitUse]),
+    rules: (&[Arc<AccessList>], &[LimitUse], &[Arc<TrackedTable>]),
     scope: &CheckScope<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<Route> {
@@ -86,6 +96,7 @@ fn routes(
         let mut route = Route::to_upstream("*", scope.upstreams.find(upstream, diagnostics));
         let parts = route.parts_mut();
         parts.lists = rules.0.to_vec();
+        parts.tracked = rules.2.to_vec();
         parts.limited_by = scope.limits.of_route(rules.1, &None, &parts.action, diagnostics);
         parts.body_size = body_size;
         parts.request_headers = headers.request.clone();
@@ -107,6 +118,7 @@ fn routes(
     cache::set_partitions(&listener.value, &mut routes, scope.upstreams, &mut interner);
     route_order::check(text, (&routes, &places), diagnostics);
     rewrites::check_targets(text, &routes, diagnostics);
+    accel::check_targets(text, &routes, diagnostics);
     routes
 }
 
@@ -154,6 +166,8 @@ fn report(faults: Vec<ConfigFault>, text: &SpannedTable<ListenerText>, diagnosti
             ListenerFault::Rate(_) => {
                 bad(text.value.connections_per_client_rate.as_ref().map_or(text.span, |rate| rate.span))
             }
+            // A list that there is not has been reported.
+            ListenerFault::NoProxyPeer if names_lists(text) => continue,
             ListenerFault::NoProxyPeer => {
                 let help = "name the balancers in front, such as `from = [\"10.0.0.0/8\"]`";
                 bad(text.value.proxy_protocol.as_ref().map_or(text.span, |one| one.key_at("from"))).help(help)
@@ -163,11 +177,18 @@ fn report(faults: Vec<ConfigFault>, text: &SpannedTable<ListenerText>, diagnosti
             | ListenerFault::TicketsAndClientCertificates
             | ListenerFault::NoAddress
             | ListenerFault::AddressTwice(_)
+            | ListenerFault::NoListOfPeers(_)
             | ListenerFault::NoSuchRoute(_)
             | ListenerFault::ThenCircle(_)
             | ListenerFault::OnlyToUpstreams => continue,
         });
     }
+}
+
+/// Whether the peers that send PROXY headers are in lists.
+fn names_lists(text: &SpannedTable<ListenerText>) -> bool {
+    let from = text.value.proxy_protocol.as_ref().and_then(|one| one.value.from.as_ref());
+    from.is_some_and(|from| !from.lists.is_empty())
 }
 
 /// Warns of values that nothing can make use of.
@@ -184,22 +205,72 @@ fn check_values(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagnos
     }
 }
 
+/// Warns of what only trusted proxies, or limits on connections, make any use of.
+fn check_trust(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagnostic>) {
+    let value = &text.value;
+    let trusted = &value.trusted_proxies;
+    let trusts_none = trusted.networks.is_empty() && trusted.lists.is_empty() && !trusted.unix;
+    if let Some(at) = text.changed("client_address_header").filter(|_| trusts_none && text.is_sound) {
+        let message = "`client_address_header` has no effect: there are no `trusted_proxies`";
+        let help = "name the networks of the proxies in front: no other peer is believed";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message).help(help));
+    }
+    let is_list = matches!(
+        value.client_address_header,
+        ClientAddressHeader::XForwardedFor | ClientAddressHeader::Forwarded
+    );
+    let has_no_list = (trusts_none || !is_list) && text.is_sound;
+    if let Some(at) = text.changed("client_address_recursive").filter(|_| has_no_list) {
+        let (message, help) = match trusts_none {
+            true => ("there are no `trusted_proxies`", "name the networks of the proxies in front"),
+            false => {
+                ("`client_address_header` has one address", "it is for `x-forwarded-for` and `forwarded`")
+            }
+        };
+        let message = format!("`client_address_recursive` has no effect: {message}");
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message).help(help));
+    }
+    let has_limit = value.connections_per_client_max.is_some() || value.connections_per_client_rate.is_some();
+    let names_exempt = value.connections_exempt.is_some();
+    if let Some(at) = text.written("connections_exempt").filter(|_| names_exempt && !has_limit) {
+        let message = "`connections_exempt` has no effect: connections of one client are not limited";
+        let help = "it is for `connections_per_client_max` and `connections_per_client_rate`";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message).help(help));
+    }
+}
+
 fn has_no_unix_socket(text: &SpannedTable<ListenerText>) -> bool {
     let is_unix = |address: &Spanned<ListenAddress>| matches!(address.value, ListenAddress::Unix(_));
     text.value.address.as_ref().is_some_and(|addresses| !addresses.0.iter().any(is_unix))
 }
 
+/// Trusted peers, with the lists that are named.
+fn trusted(
+    text: &TrustedPeersText,
+    around: &CheckScope<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> TrustedProxies {
+    let lists = around.lists.of_peers(&text.lists, diagnostics);
+    TrustedProxies { networks: text.networks.clone(), lists, unix: text.unix }
+}
+
 fn proxy_protocol(
     text: &SpannedTable<ListenerText>,
+    around: &CheckScope<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<ProxyProtocol> {
     let section = text.value.proxy_protocol.as_ref()?;
-    let from = section.value.from.clone()?;
+    let from = trusted(section.value.from.as_ref()?, around, diagnostics);
     if from.unix && has_no_unix_socket(text) {
         let message = "`\"unix\"` matches no peer: the listener has no Unix socket";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, section.key_at("from"), message));
     }
-    Some(ProxyProtocol { from, timeout: section.value.timeout, header_size: section.value.header_size })
+    Some(ProxyProtocol {
+        from,
+        timeout: section.value.timeout,
+        header_size: section.value.header_size,
+        keeps_values: OwnNames::proxy_values_are_asked_for(),
+    })
 }
 
 /// Reports `tls_passthrough` where no TLS ends anyway.
@@ -224,6 +295,8 @@ fn report_of_http(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagn
         "lenient",
         "paths",
         "trusted_proxies",
+        "client_address_header",
+        "client_address_recursive",
         "forwarded",
         "request_id",
         "request_headers",
@@ -233,6 +306,7 @@ fn report_of_http(text: &SpannedTable<ListenerText>, diagnostics: &mut Vec<Diagn
         "rewrite_body",
         "rewrite_location",
         "rewrite_cookies",
+        "absolute_redirect",
         "error_pages",
         "rewrite",
     ];

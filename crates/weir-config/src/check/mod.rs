@@ -27,7 +27,7 @@ pub(crate) use files::{Files, ListFiles, NamedFiles};
 pub(crate) use routing::route::route_name;
 pub(crate) use upstreams::upstream::check as check_upstream;
 
-use admission::{limit, list};
+use admission::{limit, list, table};
 use names::check_name;
 use routing::{access_log, grpc_web, maps, match_groups};
 use scope::CheckScope;
@@ -35,7 +35,7 @@ use std::sync::Arc;
 use upstream_lookup::UpstreamLookup;
 use upstreams::{affinity, discovery, routes_from, upstream};
 
-use crate::config::{Config, ConfigParts, ConnectionsMax, Interner};
+use crate::config::{Config, ConfigParts, ConnectionsMax, Interner, Upstream};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::SpannedTable;
 use crate::print::{Variables, dump};
@@ -53,29 +53,27 @@ pub(crate) fn check(
     let document = &text.value;
     // First of all: what else is checked may be made of them.
     let maps = maps::define(document, names, files, diagnostics);
-    let names: Vec<&str> = document.upstream.0.iter().map(|(name, _)| &*name.value).collect();
-    let upstream_names = UpstreamLookup::new(&names, document);
+    let upstreams: Vec<&str> = document.upstream.0.iter().map(|(name, _)| &*name.value).collect();
+    let upstream_names = UpstreamLookup::new(&upstreams, document);
     let lists = list::ListLookup::new(document, files, diagnostics);
     let limits = limit::LimitLookup::new(document, files, diagnostics);
+    let tables = table::TableLookup::new(document, names, diagnostics);
     let caches = cache::CacheLookup::new(document, files, diagnostics);
     let mut listeners = Vec::new();
     for (name, text) in &document.listener.0 {
         check_name(name, "listener", diagnostics);
         let (upstreams, lists, limits, caches) = (&upstream_names, &lists, &limits, &caches);
-        let around = CheckScope { document, files, upstreams, lists, limits, caches };
+        let tables = &tables;
+        let around = CheckScope { document, files, upstreams, lists, limits, tables, caches };
         listeners.push(Arc::new(listener::check(name, text, &around, diagnostics)));
     }
-    let (upstreams, mut interner) = (document.upstream.0.iter(), Interner::default());
-    let upstreams = upstreams
-        .map(|(name, text)| Arc::new(upstream::check(name, text, files, &mut interner, diagnostics)))
-        .collect();
-    for (name, _) in &document.upstream.0 {
-        check_name(name, "upstream", diagnostics);
-    }
+    let upstreams = check_upstreams(document, files, diagnostics);
     let lists = lists.into_lists(document, diagnostics);
+    let affinity_stores = limits.affinity_stores();
     let limits = limits.into_limits(document, diagnostics);
+    let tables = tables.into_tables(document, names, diagnostics);
     let caches = caches.into_caches(document, diagnostics);
-    let rules = stages::Rules { lists: &lists, limits: &limits };
+    let rules = stages::Rules { lists: &lists, limits: &limits, tables: &tables };
     stages::report_unknown(document, &listeners, &rules, diagnostics);
     warn_unused(document, &upstream_names, diagnostics);
     if needs_listener {
@@ -107,10 +105,27 @@ pub(crate) fn check(
         maps,
         lists,
         limits,
+        tables,
         caches,
+        affinity_stores,
         listeners,
         upstreams,
     })
+}
+
+fn check_upstreams(
+    document: &Document,
+    files: &Files<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Vec<Arc<Upstream>> {
+    let (upstreams, mut interner) = (document.upstream.0.iter(), Interner::default());
+    let upstreams = upstreams
+        .map(|(name, text)| Arc::new(upstream::check(name, text, files, &mut interner, diagnostics)))
+        .collect();
+    for (name, _) in &document.upstream.0 {
+        check_name(name, "upstream", diagnostics);
+    }
+    upstreams
 }
 
 fn report_missing_listener(text: &SpannedTable<Document>, diagnostics: &mut Vec<Diagnostic>) {

@@ -2,6 +2,7 @@
 
 use super::admission::limit::LimitLookup;
 use super::admission::list::ListLookup;
+use super::admission::table::TableLookup;
 use super::cache::CacheLookup;
 use super::files::Files;
 use super::upstream_lookup::UpstreamLookup;
@@ -14,5 +15,6 @@ pub(in crate::check) struct CheckScope<'a> {
     pub(in crate::check) upstreams: &'a UpstreamLookup<'a>,
     pub(in crate::check) lists: &'a ListLookup,
     pub(in crate::check) limits: &'a LimitLookup,
+    pub(in crate::check) tables: &'a TableLookup,
     pub(in crate::check) caches: &'a CacheLookup,
 }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::config::{AccessList, KeyLimit, Listener, Route};
+use crate::config::{AccessList, KeyLimit, Listener, Route, TrackedTable};
 use crate::diagnostic::SourceSpan;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{OneOrMany, Spanned, SpannedTable};
@@ -52,10 +52,11 @@ struct KeyedRule<'a> {
     when: Option<&'a WhenCondition>,
 }
 
-/// The lists and limits of a config.
+/// The lists, limits and tables of a config.
 pub(super) struct Rules<'a> {
     pub(super) lists: &'a [Arc<AccessList>],
     pub(super) limits: &'a [Arc<KeyLimit>],
+    pub(super) tables: &'a [Arc<TrackedTable>],
 }
 
 /// Reports lists, limits and headers of listeners whose values can never be known where they are used.
@@ -90,6 +91,17 @@ pub(super) fn report_unknown(
         };
         let uses = |route: &Route| route.limited_by.iter().any(|one| Arc::ptr_eq(&one.limit, limit));
         let by_name = |text: &RouteText| named(text.limited_by.as_ref(), &limit.name);
+        report(&rule, document, listeners, (uses, by_name), diagnostics);
+    }
+    for (table, (_, text)) in rules.tables.iter().zip(&document.table.0) {
+        let rule = KeyedRule {
+            what: format!("table `{}`", table.definition.name),
+            key: &table.definition.key,
+            key_at: text.value.key.span,
+            when: table.when.as_ref(),
+        };
+        let uses = |route: &Route| route.tracked.iter().any(|one| Arc::ptr_eq(one, table));
+        let by_name = |text: &RouteText| named(text.track.as_ref(), &table.definition.name);
         report(&rule, document, listeners, (uses, by_name), diagnostics);
     }
     for (_, text) in &document.listener.0 {

@@ -6,7 +6,7 @@ use weir_traffic::balance::HashKey;
 
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
-use crate::text::{Document, ListenerText, UpstreamText};
+use crate::text::{Document, HashKeyText, ListenerText, UpstreamText};
 
 /// Reports what an upstream looks for in requests, when connections of a TCP listener go there, and what it says of requests, when nothing
 /// else does.
@@ -63,12 +63,17 @@ fn check_upstream(
         let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, text.key_at(key), message).help(help);
         diagnostics.push(diagnostic.label(listener.span, "it speaks `tcp`"));
     };
-    if !matches!(text.value.hash_key, None | Some(HashKey::ClientAddress(_))) {
+    if !matches!(text.value.hash_key, None | Some(HashKeyText::Part(HashKey::ClientAddress(_)))) {
         report("hash_key", "this `hash_key` is part of a request", "write `hash_key = \"client-address\"`");
+    }
+    if text.value.dynamic.is_some() {
+        let help =
+            "name the servers in `servers` or `discovery`, and choose among upstreams by routes with `host`";
+        report("dynamic", "`dynamic` names servers by requests", help);
     }
     if text.value.affinity.is_some() {
         let help = "write `balance = \"consistent-hash\"` and `hash_key = \"client-address\"`";
-        report("affinity", "`affinity` needs the cookies of requests", help);
+        report("affinity", "`affinity` needs cookies or other parts of requests", help);
     }
 }
 

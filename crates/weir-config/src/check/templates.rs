@@ -81,7 +81,7 @@ pub(super) fn check_value(
 fn problem(value: &TemplateValue, place: &TemplatePlace<'_>) -> Option<(String, &'static str)> {
     let name = value.name();
     match value {
-        TemplateValue::Map(own) | TemplateValue::Variable(own) => {
+        TemplateValue::Map(own) | TemplateValue::Variable(own) | TemplateValue::Counter(own, _) => {
             let (message, help) = own.leaves().iter().find_map(|leaf| problem(leaf, place))?;
             Some((format!("`{{{name}}}` cannot be used here: {message}"), help))
         }

@@ -37,6 +37,24 @@ impl<'a> UpstreamLookup<'a> {
         self.document.upstream.0.get(index).map(|(_, text)| text.value.protocol)
     }
 
+    /// The same as [`find`](Self::find) where no client asks, or something else than its request: reports an upstream whose servers requests name.
+    pub(in crate::check) fn find_fixed(
+        &self,
+        name: &Spanned<Box<str>>,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> UpstreamIndex {
+        let named = self.places.get(&*name.value).and_then(|place| self.document.upstream.0.get(*place));
+        if let Some(dynamic) = named.and_then(|(_, text)| text.value.dynamic.as_ref()) {
+            let message =
+                format!("`{}` cannot be used here: its servers are those that requests name", name.value);
+            let conflict = Diagnostic::new(DiagnosticKind::Conflict, name.span, message);
+            let help =
+                "only routes lead to an upstream with `dynamic`: name one with `servers` or `discovery`";
+            diagnostics.push(conflict.label(dynamic.span, "the servers are dynamic").help(help));
+        }
+        self.find(name, diagnostics)
+    }
+
     pub(in crate::check) fn is_used(&self, index: usize) -> bool {
         self.used[index].get()
     }
@@ -56,9 +74,15 @@ impl<'a> UpstreamLookup<'a> {
                 let message = format!("there is no upstream `{}`", name.value);
                 let guesses = self.unknown.replace(self.unknown.get() + 1);
                 let known = self.names.iter().copied().take_while(|_| guesses < GUESSES_MAX);
-                let help = did_you_mean(&name.value, known).unwrap_or_else(|| {
-                    format!("define it as `[upstream.{}]` with a list `servers`", name.value)
-                });
+                let help = match name.value.contains('{') {
+                    true => format!(
+                        "write `split_by = \"{}\"`, and in `split` the upstreams that it may name",
+                        name.value
+                    ),
+                    false => did_you_mean(&name.value, known).unwrap_or_else(|| {
+                        format!("define it as `[upstream.{}]` with a list `servers`", name.value)
+                    }),
+                };
                 diagnostics.push(Diagnostic::new(DiagnosticKind::UnknownName, name.span, message).help(help));
                 UpstreamIndex(0)
             }

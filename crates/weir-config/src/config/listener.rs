@@ -2,23 +2,20 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ipnet::IpNet;
 use weir_traffic::route::HostPattern;
 use weir_traffic::route::{RouteId, RouteTable};
 
 use super::faults::ListenerFault;
 use super::{
-    AccessList, AccessLog, Checked, CheckedParts, ErrorPage, FoundFaults, HeaderChanges, LimitUse,
-    ListenerTls, RewriteRule, Route, RouteAction,
+    AccessList, AccessLog, Checked, CheckedParts, ClientAddressHeader, ErrorPage, FoundFaults, HeaderChanges,
+    LimitUse, ListenerTls, RewriteRule, Route, RouteAction, TrackedTable, TrustedProxies,
 };
-use crate::key::{Bounds, ChoiceWord, ConfigValue, TreeReader, ValueKind, choice, section};
-use crate::source::{Tree, TreeNode};
+use crate::key::{choice, section};
 use crate::value::{
-    ByteRate, HeaderName, ListenAddress, ProgressLimit, RequestFrequency, Size, Template, parse_network,
+    ByteRate, HeaderName, ListenAddress, ProgressLimit, RequestFrequency, Size, Template, WhenCondition,
 };
 
 /// One listener: its sockets, its rules for clients, its routes.
@@ -50,10 +47,14 @@ pub struct ListenerParts {
     pub connections_per_client_max: Option<u32>,
     /// New connections that one client may open in a time; `None`: any number.
     pub connections_per_client_rate: Option<RequestFrequency>,
+    /// Lists of networks whose clients neither of these holds for. Default: none.
+    pub connections_exempt: Vec<Arc<AccessList>>,
     /// The lists that its requests are looked up in; routes have them, too. Default: none.
     pub lists: Vec<Arc<AccessList>>,
     /// The limits on all of its requests; routes have them, too. Default: none.
     pub limited_by: Vec<LimitUse>,
+    /// The tables that count all of its requests; routes have them, too. Default: none.
+    pub tracked: Vec<Arc<TrackedTable>>,
     /// What `{vars.NAME}` stands for where a request has no route, by name; routes have them, too. Default: none.
     pub vars: Vec<(Box<str>, Template)>,
     /// Whether a client that closes its half of the connection cancels a request whose response has not begun.
@@ -76,12 +77,18 @@ pub struct ListenerParts {
     pub paths: PathSettings,
     /// Peers whose forwarding headers are trusted.
     pub trusted_proxies: TrustedProxies,
+    /// Where they name the client. Default: in `X-Forwarded-For`.
+    pub client_address_header: ClientAddressHeader,
+    /// Whether addresses that are trusted themselves are passed over there. Default: they are.
+    pub client_address_recursive: bool,
     /// Peers that send a PROXY protocol header; `None`: no peer.
     pub proxy_protocol: Option<ProxyProtocol>,
     /// Headers that describe the client to servers.
     pub forwarded: ForwardedHeaders,
     /// The id of a request, in logs and headers.
     pub request_id: RequestId,
+    /// Whether redirects to a path name the host that the client has asked for.
+    pub absolute_redirect: bool,
     /// Hosts that each count as a listener of their own, the most specific first: a request on a TLS connection whose server name belongs to
     /// another one than its host is answered 421. Empty: no host does. The text has no key for it: there, listeners of one port are one.
     pub isolated_names: Vec<HostPattern>,
@@ -121,6 +128,10 @@ impl CheckedParts for ListenerParts {
         let rate = self.connections_per_client_rate.and_then(|rate| rate.tokens().err());
         faults.extend(rate.map(ListenerFault::Rate));
         faults.extend(self.proxy_protocol.as_ref().and_then(ProxyProtocol::fault));
+        let of_peers = self.proxy_protocol.iter().flat_map(|one| &one.from.lists);
+        let of_peers = of_peers.chain(&self.trusted_proxies.lists).chain(&self.connections_exempt);
+        let others = of_peers.filter(|list| !list.says_who_a_peer_is());
+        faults.extend(others.map(|list| ListenerFault::NoListOfPeers(list.name.to_string())));
         faults.extend(self.tls.iter().flat_map(ListenerTls::faults));
         faults.extend(self.response_headers.faults());
         faults.check_section(&self.timeouts);
@@ -186,8 +197,12 @@ impl ListenerParts {
         let routes = (0..).map(RouteId).zip(&self.routes).filter(|(_, route)| !route.is_only_named());
         let rules = routes.map(|(id, route)| (Arc::clone(&route.matches), id));
         let rules = rules.collect();
+        let needs = |id: RouteId| {
+            let condition = self.routes.get(id.index()).and_then(|route| route.condition.as_ref());
+            condition.map(WhenCondition::needed_texts).unwrap_or_default()
+        };
         if self.route_order == RouteOrder::File {
-            return Ok(RouteTable::in_order(rules));
+            return Ok(RouteTable::in_order(rules).with_conditions(needs));
         }
         let table = RouteTable::new(rules).map_err(|ties| {
             let name = |id: Option<RouteId>| {
@@ -201,7 +216,7 @@ impl ListenerParts {
                 second: name(tie.map(|tie| tie.second)),
             }
         })?;
-        Ok(table.with_filters())
+        Ok(table.with_filters().with_conditions(needs))
     }
 }
 
@@ -352,6 +367,8 @@ section! {
         unencoded_target: bool = true;
         /// The same, and spaces, `#`, DEL and `%` without digits, which other parsers may interpret differently.
         unsafe_target: bool = false, like "HAProxy `option accept-unsafe-violations-in-http-request`";
+        /// A target may have a fragment (`#` and what follows), which is cut off for routes and servers alike.
+        target_fragment: bool = false, like "nginx (always)";
         /// `Content-Length` may be repeated with the same value (RFC 9110 section 8.6).
         repeated_length: bool = false;
         /// `Content-Length` may begin with zeros.
@@ -416,62 +433,14 @@ pub struct ProxyProtocol {
     pub timeout: Duration,
     /// The largest header of version 2.
     pub header_size: Size,
+    /// Whether connections keep what headers say besides addresses: `{proxy.NAME}` stands somewhere.
+    pub keeps_values: bool,
 }
 
 impl ProxyProtocol {
     /// What may not hold of it.
     pub(crate) fn fault(&self) -> Option<ListenerFault> {
-        (self.from.networks.is_empty() && !self.from.unix).then_some(ListenerFault::NoProxyPeer)
-    }
-}
-
-/// `trusted_proxies`: peers whose `X-Forwarded-*`, `Forwarded` and `X-Real-Ip` headers are trusted and extended. Those of other peers are dropped or replaced.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct TrustedProxies {
-    /// Networks of trusted peers.
-    pub networks: Vec<IpNet>,
-    /// Whether peers on a Unix socket are trusted.
-    pub unix: bool,
-}
-
-impl TrustedProxies {
-    /// Whether a peer is trusted; `None` is a peer on a Unix socket.
-    pub fn contains(&self, peer: Option<IpAddr>) -> bool {
-        match peer {
-            Some(addr) => self.networks.iter().any(|network| network.contains(&addr.to_canonical())),
-            None => self.unix,
-        }
-    }
-}
-
-const UNIX: &[ChoiceWord] = &[ChoiceWord { name: "unix", meaning: "every peer on a Unix socket" }];
-
-impl ConfigValue for TrustedProxies {
-    fn kind(bounds: Bounds) -> ValueKind {
-        ValueKind::List(Box::new(ValueKind::Either(vec![IpNet::kind(bounds), ValueKind::Choice(UNIX)])))
-    }
-
-    fn read(node: &TreeNode, bounds: Bounds, reader: &mut TreeReader<'_>) -> Option<Self> {
-        let Tree::List(list) = &node.tree else {
-            reader.wrong_type(node, &Self::kind(bounds));
-            return None;
-        };
-        let mut trusted = Self::default();
-        let item_kind = ValueKind::Either(vec![IpNet::kind(bounds), ValueKind::Choice(UNIX)]);
-        for item in list {
-            match &item.tree {
-                Tree::Text(text) if text.value == UNIX[0].name => trusted.unix = true,
-                _ => trusted.networks.extend(reader.parsed(item, &item_kind, parse_network)),
-            }
-        }
-        Some(trusted)
-    }
-
-    fn write(&self) -> String {
-        let networks = self.networks.iter().map(ConfigValue::write);
-        let unix = self.unix.then(|| Box::<str>::from(UNIX[0].name).write());
-        format!("[{}]", networks.chain(unix).collect::<Vec<_>>().join(", "))
+        self.from.is_empty().then_some(ListenerFault::NoProxyPeer)
     }
 }
 

@@ -30,13 +30,17 @@ use std::sync::Arc;
 use crate::value::OwnValue;
 
 pub use admission::access::{
-    Access, BasicAuth, ForwardAuth, JwtAuth, RemoteKeys, TokenAlgorithm, TokenKeys, TokenSource,
+    Access, BasicAuth, ForwardAuth, ForwardAuthCache, JwtAuth, RemoteKeys, Satisfy, TokenAlgorithm,
+    TokenKeys, TokenSource,
 };
 pub(crate) use admission::limit::{BANDWIDTH, BURST, CONCURRENT, KEYS_MAX};
 pub use admission::limit::{KeyLimit, KeyLimitParts, LimitBandwidth, LimitRate, LimitRateParts};
 pub use admission::list::{AccessList, AccessListParts, ListAction, ListEntries, NetworkTable};
 pub(crate) use admission::list::{REFUSAL_STATUSES, TARPIT_DELAY, is_client_address};
 pub use admission::rule_order::RuleOrder;
+pub(crate) use admission::table::EXPIRE;
+pub use admission::table::TrackedTable;
+pub use admission::trust::{ClientAddressHeader, TrustedProxies, is_in};
 pub use certificates::acme::{
     AccountSecret, Acme, AcmeChallenge, AcmeIssuer, DnsHook, DnsRecords, DnsUpdate, ExternalAccount,
     TsigAlgorithm, TsigKey,
@@ -63,16 +67,20 @@ pub use interning::Interner;
 pub use listener::{
     AcceptFrom, EncodedSlashAction, ForwardedHeaders, Leniency, Listener, ListenerHttp2, ListenerLimits,
     ListenerParts, ListenerProtocol, ListenerTimeouts, PathForm, PathSettings, PriorKnowledge, ProxyProtocol,
-    RequestId, RouteOrder, TiedRoutes, TrustedProxies,
+    RequestId, RouteOrder, TiedRoutes,
 };
 pub use metrics::{HistogramBuckets, Metrics};
 pub use process::{
     Admin, Bird, ConnectionsMax, Dns, FailBack, Keepalived, LogLevel, LogLineFormat, LogSettings, MemoryMax,
     Process, RecorderSettings, ReloadTrigger, SandboxMode, WorkerCount,
 };
+pub use routing::accel::AccelField;
 pub use routing::access_log::{AccessLog, AccessLogFormat, AccessLogOutput};
 pub(crate) use routing::cache::cache_faults;
-pub use routing::cache::{CacheDisk, CacheStore, CacheStoreParts, CacheTtl, PartitionName, RouteCache};
+pub use routing::cache::{
+    CacheDisk, CacheStore, CacheStoreParts, CacheTtl, IgnoredVaryField, PartitionName, RouteCache,
+};
+pub use routing::cache_partition::trail_name;
 pub(crate) use routing::cache_partition::{own_partitions, partitions};
 pub use routing::compression::{Compression, MediaPattern, is_event_stream};
 pub(crate) use routing::cors::split_origin;
@@ -83,8 +91,10 @@ pub use routing::fastcgi::FastcgiSettings;
 pub(crate) use routing::header_changes::{CACHED_RULES_MAX, RULES_MAX};
 pub use routing::header_changes::{HeaderChanges, HeaderRule, ResponseOrigin};
 pub use routing::mirror::{Mirror, MirrorPart};
+pub(crate) use routing::rewrite::is_url;
 pub use routing::rewrite::{
-    FilesFallback, REROUTINGS_MAX, RewriteFlag, RewriteRule, RouteTarget, clean_target,
+    DotSegments, FilesFallback, REROUTINGS_MAX, RewriteFlag, RewriteRule, RouteTarget, clean_path,
+    keep_in_place,
 };
 pub use routing::rewriting::{AttributeRewrite, BodyPart, BodyRewrite, CookieRewrite, LocationRewrite};
 pub use routing::route::{
@@ -95,21 +105,24 @@ pub(crate) use routing::route::{late_values, split_fault, upgrade_fault};
 pub use routing::static_files::{FileEncoding, StaticFiles, SymlinkRule};
 pub use traces::{Collector, CollectorHeaders, CollectorUrl, TraceSettings};
 pub use upstreams::affinity::{AffinitySettings, CookieMode, CookieSecret};
+pub use upstreams::allowed_servers::{AllowedServer, AllowedServers};
 pub use upstreams::discovery::{
     ConsulAgent, ConsulService, DiscoverySettings, EtcdCluster, ServerSource, SourceSecret, SourceTls,
     SourceUrl, XdsControlPlane, XdsNode,
 };
+pub use upstreams::dynamic::DynamicServers;
 pub use upstreams::ejection::OutlierEjection;
-pub use upstreams::health::{BodyRule, Dialogue, GrpcProbe, HealthCheck, HealthProbe, HttpProbe};
+pub use upstreams::health::{AgentCheck, BodyRule, Dialogue, GrpcProbe, HealthCheck, HealthProbe, HttpProbe};
 pub use upstreams::routes_from::{RouteSource, RouteStore};
 pub use upstreams::store::{LimitStore, MonitoredMaster, Sentinel, StoreLogin, StorePlace, StoreTls};
 pub use upstreams::upstream::{
-    OnDown, PoolSettings, ProxyVersion, QueueSettings, RetrySettings, Server, ServerDescription,
+    OnDown, OnFull, PoolSettings, ProxyVersion, QueueSettings, RetrySettings, Server, ServerDescription,
     ServerLeniency, Upstream, UpstreamIndex, UpstreamLimits, UpstreamParts, UpstreamSettings,
     UpstreamTimeouts,
 };
 pub(crate) use upstreams::upstream::{
-    PANIC_THRESHOLD, PORT, REQUESTS_MAX, WEIGHT, protocol_faults, server_faults, weight_fault,
+    PANIC_THRESHOLD, PORT, REQUESTS_MAX, WEIGHT, client_source_fault, protocol_faults, server_faults,
+    weight_fault,
 };
 pub use upstreams::upstream_http2::{ServerProtocol, UpstreamHttp2};
 pub use upstreams::upstream_tls::UpstreamTls;
@@ -152,8 +165,12 @@ pub struct ConfigParts {
     pub lists: Vec<Arc<AccessList>>,
     /// The limits by key, in the order of the text; names are unique.
     pub limits: Vec<Arc<KeyLimit>>,
+    /// The tables of counters, in the order of the text; names are unique.
+    pub tables: Vec<Arc<TrackedTable>>,
     /// The caches, in the order of the text; names are unique.
     pub caches: Vec<Arc<CacheStore>>,
+    /// The stores in which nodes share affinity, by the upstreams that name them.
+    pub affinity_stores: Vec<(Box<str>, Arc<LimitStore>)>,
     /// The listeners, at least one, in the order of the text; names are unique.
     pub listeners: Vec<Arc<Listener>>,
     /// The upstreams in the order of the text; names are unique. [`UpstreamIndex`] points here.

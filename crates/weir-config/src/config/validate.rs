@@ -21,6 +21,7 @@ impl CheckedParts for ConfigParts {
     fn check(&self, faults: &mut FoundFaults) {
         faults.check_unique("list", self.lists.iter().map(|list| &*list.name));
         faults.check_unique("limit", self.limits.iter().map(|limit| &*limit.name));
+        faults.check_unique("table", self.tables.iter().map(|table| &*table.definition.name));
         faults.check_unique("cache", self.caches.iter().map(|cache| &*cache.name));
         faults.check_unique("listener", self.listeners.iter().map(|listener| &*listener.name));
         faults.check_unique("upstream", self.upstreams.iter().map(|upstream| &*upstream.name));
@@ -131,7 +132,9 @@ fn check_rules(listeners: &[Arc<Listener>], faults: &mut FoundFaults) {
         let lists = route.settings.lists.iter().map(|list| ("list", &*list.name, &list.key));
         let limits = route.settings.limited_by.iter();
         let limits = limits.map(|used| ("limit", &*used.limit.name, &used.limit.key));
-        for (kind, name, key) in lists.chain(limits) {
+        let tables = route.settings.tracked.iter().map(|table| &table.definition);
+        let tables = tables.map(|table| ("table", &*table.name, &table.key));
+        for (kind, name, key) in lists.chain(limits).chain(tables) {
             match never_known(key, access) {
                 Some(value) => _ = unknown.insert((kind, name), value),
                 None => _ = known.insert((kind, name)),
@@ -243,7 +246,7 @@ mod tests {
         let found = faults(|config| {
             let limit = Arc::clone(&config.limits[0]);
             let settings = Arc::make_mut(&mut route(config, 0, 0).settings);
-            settings.limited_by.push(crate::config::LimitUse { limit, upstream: None });
+            settings.limited_by.push(crate::config::LimitUse::new(limit));
         });
         assert_eq!(found, ["limit `all`: no route with it knows `{user}`, by which it is"]);
     }

@@ -1,4 +1,6 @@
-//! Headers that only Weir may send to servers: no client may, on any listener.
+//! Headers that only Weir, or a trusted proxy, may send to servers: no client may, on any listener.
+
+use weir_sort::CompactSort as _;
 
 use super::{Config, RouteAction};
 
@@ -10,13 +12,16 @@ pub struct WithheldHeaders {
     pub certificates: Vec<Box<str>>,
     /// They mark copies for some mirror.
     pub marks: Vec<Box<str>>,
+    /// Trusted proxies of some listener name the client in them: no other peer may send them. Those that no untrusted peer may ever send are not
+    /// among them.
+    pub client_addresses: Vec<Box<str>>,
 }
 
 impl Config {
     /// The headers that no client may send, on any listener.
     pub fn withheld_headers(&self) -> WithheldHeaders {
         let sorted = |mut names: Vec<Box<str>>| {
-            names.sort();
+            names.sort_compact();
             names.dedup();
             names
         };
@@ -37,8 +42,10 @@ impl Config {
                 targets.iter().filter_map(|part| part.settings.as_ref()).flat_map(|own| &own.mirrors);
             route.mirrors.iter().chain(of_targets)
         });
+        let named = self.listeners.iter().filter_map(|listener| listener.client_address_header.single());
         WithheldHeaders {
             certificates: sorted(certificates.map(|(_, name)| (**name).into()).collect()),
+            client_addresses: sorted(named.map(|name| (**name).into()).collect()),
             marks: sorted(mirrors.map(|mirror| (*mirror.mark_header).into()).collect()),
         }
     }

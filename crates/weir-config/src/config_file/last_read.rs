@@ -46,7 +46,8 @@ impl LastRead {
     /// Nothing where no part could be taken over later.
     pub(super) fn new(checked: &CheckedConfig) -> Option<Self> {
         let sources = checked.diagnostics.sources();
-        if !checked.diagnostics.is_empty() || checked.document().include.is_some() {
+        if !checked.diagnostics.is_empty() || checked.document().include.is_some() || sources.is_translated()
+        {
             return None;
         }
         let text = sources.files().next()?.text.clone();

@@ -12,6 +12,7 @@ use crate::config::{Config, RouteSource};
 use crate::diagnostic::Diagnostics;
 use crate::fragments::{FragmentReport, FragmentTexts, Fragments, OfferedFragments};
 use crate::load::CheckedConfig;
+use crate::source::ConfigTranslator;
 
 /// A config file that is read again and again.
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub struct ConfigFile {
     path: PathBuf,
     /// What a config that was read as a whole must pass besides.
     check: fn(CheckedConfig) -> CheckedConfig,
+    /// Reads it if it is in another format.
+    translator: Option<Box<dyn ConfigTranslator>>,
     /// The config in use and its text, where parts of it can be taken over.
     in_use: Option<LastRead>,
     /// The text that was read since and is not in use yet.
@@ -47,6 +50,7 @@ impl ConfigFile {
         Self {
             path: path.into(),
             check,
+            translator: None,
             in_use: None,
             read: None,
             fragments: Fragments::default(),
@@ -56,6 +60,12 @@ impl ConfigFile {
             base: None,
             read_base: None,
         }
+    }
+
+    /// The same, which may be in another format.
+    #[must_use]
+    pub fn translated_by(self, translator: impl ConfigTranslator + 'static) -> Self {
+        Self { translator: Some(Box::new(translator)), ..self }
     }
 
     /// The same with the fragments that an earlier process has left of a source.
@@ -120,7 +130,10 @@ impl ConfigFile {
             self.read = Some(read);
             return Ok((config, diagnostics));
         }
-        let checked = (self.check)(CheckedConfig::load(&self.path));
+        let checked = (self.check)(match &self.translator {
+            Some(translator) => CheckedConfig::load_translated(&self.path, &**translator),
+            None => CheckedConfig::load(&self.path),
+        });
         self.read = LastRead::new(&checked);
         let Some(config) = &checked.config else { return Err(checked.diagnostics) };
         let mut fragments = self.fragments.clone();

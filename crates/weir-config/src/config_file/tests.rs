@@ -2,6 +2,8 @@
 
 use super::last_read::SMALL;
 use super::*;
+use crate::diagnostic::DiagnosticKind;
+use crate::source::{ConfigTranslation, OriginalPlace, TranslationFinding};
 
 const CONFIG: &str = r#"process.workers = 2
 [listener.web]
@@ -77,7 +79,7 @@ fn a_further_check_rejects_what_was_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("weir.toml");
     let check: fn(CheckedConfig) -> CheckedConfig =
-        |checked| checked.reject_key(["process", "workers"], "there is no choice", "leave it out");
+        |checked| checked.reject_key(&["process", "workers"], "there is no choice", "leave it out");
     let mut file = ConfigFile::with_check(&path, check);
     let without = CONFIG.split_once('\n').unwrap().1;
     std::fs::write(&path, without).unwrap();
@@ -229,4 +231,67 @@ fn any_change_reads_as_the_whole_does() {
         }
     }
     assert!(parts > 50, "{parts} of 600");
+}
+
+/// Of a format in which a line is an address and a server.
+#[derive(Debug)]
+struct Pairs;
+
+impl ConfigTranslator for Pairs {
+    fn translate(&self, path: &Path) -> Option<ConfigTranslation> {
+        let file = path.display().to_string();
+        let original = std::fs::read_to_string(path).ok()?;
+        let (mut text, mut origins, mut findings) = (String::new(), Vec::new(), Vec::new());
+        for (index, line) in original.lines().enumerate() {
+            let at = Some(OriginalPlace { file: file.clone(), line: index + 1, column: 1 });
+            let Some((address, server)) = line.split_once(' ') else {
+                let message = "no server".to_owned();
+                let kind = DiagnosticKind::NotSupported;
+                findings.push(TranslationFinding { at, kind, message, help: None });
+                continue;
+            };
+            text.push_str(&format!(
+                "[listener.a{index}]\naddress = \"{address}\"\nupstream = \"u{index}\"\n[upstream.u{index}]\nservers = [\"{server}\"]\n"
+            ));
+            origins.extend(std::iter::repeat_n(at, 5));
+        }
+        Some(ConfigTranslation { text: Some(text), origins, files: vec![(file, original)], findings })
+    }
+}
+
+#[test]
+fn a_file_in_another_format_is_read_again_and_its_errors_are_shown_in_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pairs");
+    let mut file = ConfigFile::new(&path).translated_by(Pairs);
+    let shown = path.display();
+    let mut read = |text: &str| {
+        std::fs::write(&path, text).unwrap();
+        let read = file.read();
+        if let Ok((config, _)) = &read {
+            file.follow(config.clone());
+        }
+        read.map(|(config, diagnostics)| {
+            let files: Vec<String> = diagnostics.files().map(str::to_owned).collect();
+            assert_eq!(files, [path.display().to_string()]);
+            config
+                .upstreams
+                .iter()
+                .map(|upstream| upstream.servers[0].address.to_string())
+                .collect::<Vec<_>>()
+        })
+    };
+    assert_eq!(read(":80 10.0.0.1:80\n").unwrap(), ["10.0.0.1:80"]);
+    assert_eq!(read(":80 10.0.0.2:80\n").unwrap(), ["10.0.0.2:80"]);
+    let errors = read(":80 10.0.0.1:80\n\n:81 10.0.0.1:port\n").unwrap_err();
+    assert_eq!(
+        errors.iter().map(|error| errors.location(error).to_string()).collect::<Vec<_>>(),
+        [format!("{shown}:3:1"), format!("{shown}:2:1")]
+    );
+    let rendered = errors.render(crate::Colour::Never);
+    assert!(rendered.contains(":81 10.0.0.1:port") && rendered.contains("pairs as weir.toml"), "{rendered}");
+    assert!(errors.foreign_format().is_none());
+    let lost = read(":80 10.0.0.1:80\nalone\n").unwrap_err();
+    assert_eq!(lost.to_string(), format!("{shown}:2:1: error: no server"));
+    assert_eq!(read(":80 10.0.0.3:80\n").unwrap(), ["10.0.0.3:80"]);
 }

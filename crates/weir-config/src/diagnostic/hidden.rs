@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+use weir_sort::CompactSort as _;
 
 use crate::masked_text::{has_drawn_word, is_telling, secrets_of_line, segments_of_target};
 
@@ -54,8 +55,27 @@ pub(crate) struct SecretPlaces {
 
 impl SecretPlaces {
     pub(crate) fn new(text: &str) -> Self {
-        let mut found = secrets_of(text);
-        found.sort_unstable_by_key(|range| range.start);
+        Self::from_ranges(secrets_of(text))
+    }
+
+    /// Of a text in another format, whose keys are not known: lines that sound like a secret are shown up to their first word.
+    pub(super) fn of_foreign(text: &str) -> Self {
+        let mut found = secrets_of_line(text);
+        let mut start = 0;
+        for line in text.split_inclusive('\n') {
+            let words = line.trim_start();
+            let first = words.find(char::is_whitespace).unwrap_or(words.len());
+            let (before, shown) = (line.len() - words.len() + first, line.trim_end().len());
+            if is_telling_statement(words) && before < shown {
+                found.push(start + before..start + shown);
+            }
+            start += line.len();
+        }
+        Self::from_ranges(found)
+    }
+
+    fn from_ranges(mut found: Vec<Range<usize>>) -> Self {
+        found.sort_compact_by_key(|range| range.start);
         let mut ranges: Vec<Range<usize>> = Vec::new();
         for range in found.into_iter().filter(|range| !range.is_empty()) {
             match ranges.last_mut() {
@@ -87,6 +107,14 @@ impl SecretPlaces {
         // Ranges begin and end between characters; should one not, nothing is shown rather than a part of it.
         String::from_utf8(shown).unwrap_or_default()
     }
+}
+
+/// Whether a statement of another format sounds like a secret, or has the hash of a password.
+fn is_telling_statement(line: &str) -> bool {
+    // `proxy_pass` and its like name a server, wherever they are in the line.
+    let others = line.replace("_pass ", " ");
+    let has_hash = ["$2a$", "$2b$", "$2y$", "$5$", "$6$", "$apr1$"].iter().any(|hash| line.contains(hash));
+    has_hash || is_telling(&others)
 }
 
 /// The bytes of a text that are secrets.

@@ -12,6 +12,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
+use weir_sort::CompactSort as _;
+
 use crate::masked_text::masked_line;
 
 pub(crate) use hidden::SecretPlaces;
@@ -47,8 +49,9 @@ pub struct Location {
 }
 
 impl Location {
-    /// Where a span begins.
+    /// Where a span begins; of a text that was made of others, where it comes from.
     pub(crate) fn new(sources: &SourceMap, span: SourceSpan) -> Self {
+        let span = sources.original(span).unwrap_or(span);
         let position = sources.position(span);
         Self {
             file: sources.file(span.file).name.clone(),
@@ -197,7 +200,7 @@ impl Diagnostics {
     /// Puts them in their order, without control characters and duplicates.
     fn tidy_up(&mut self) {
         self.list.iter_mut().for_each(Diagnostic::make_printable);
-        self.list.sort_by_key(|diagnostic| (diagnostic.span, diagnostic.kind));
+        self.list.sort_compact_by_key(|diagnostic| (diagnostic.span, diagnostic.kind));
         self.list.dedup();
     }
 
@@ -208,6 +211,9 @@ impl Diagnostics {
 
     /// What the first file looks like, if it is not TOML: the name of a product, or of a format.
     pub fn foreign_format(&self) -> Option<&'static str> {
+        if self.sources.is_translated() {
+            return None;
+        }
         let is_broken = self.iter().any(|diagnostic| diagnostic.kind == DiagnosticKind::Syntax);
         let text = || &self.sources.file(FileIndex(0)).text;
         is_broken.then(text).and_then(|text| foreign::foreign_format(text))

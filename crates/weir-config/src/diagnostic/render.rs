@@ -1,10 +1,12 @@
 //! Diagnostics as text, with the source lines underlined, and as JSON.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet, renderer::DecorStyle};
 use serde_json::{Value, json};
+use weir_sort::CompactSort as _;
 
 use super::hidden::SecretPlaces;
 use super::{Diagnostic, Diagnostics, Location};
@@ -58,7 +60,7 @@ impl Diagnostics {
         let (warnings, errors): (Vec<_>, Vec<_>) =
             self.list.iter().partition(|diagnostic| diagnostic.kind.is_warning());
         let mut rendered: Vec<&Diagnostic> = errors.into_iter().chain(warnings).take(RENDERED_MAX).collect();
-        rendered.sort_by_key(|diagnostic| (diagnostic.span, diagnostic.kind));
+        rendered.sort_compact_by_key(|diagnostic| (diagnostic.span, diagnostic.kind));
         rendered
     }
 
@@ -70,6 +72,12 @@ impl Diagnostics {
         spans.extend(
             diagnostic.labels.iter().map(|(at, message)| (*at, message.as_str(), AnnotationKind::Context)),
         );
+        if let Some(original) = self.sources.original(diagnostic.span) {
+            // Where the user has written it; then what that has become.
+            spans.insert(0, (original, "", AnnotationKind::Primary));
+            spans.retain(|(at, ..)| at.file != FileIndex(0) || at.end > 0);
+            spans.iter_mut().skip(1).for_each(|(.., kind)| *kind = AnnotationKind::Context);
+        }
         while let Some(&(first, ..)) = spans.first() {
             let (here, elsewhere): (Vec<_>, Vec<_>) =
                 spans.into_iter().partition(|(at, ..)| at.file == first.file);
@@ -84,11 +92,21 @@ impl Diagnostics {
             let annotations = here.into_iter().map(|(visible, label, kind)| {
                 kind.span(visible.start - offset..visible.end - offset).label(label)
             });
-            let secrets = secrets.entry(first.file).or_insert_with(|| SecretPlaces::new(&source.text));
-            let snippet = Snippet::source(secrets.starred(&source.text, lines))
-                .line_start(number)
-                .path(source.name.as_str())
-                .annotations(annotations);
+            let is_foreign = self.sources.is_original(first.file);
+            let places = || {
+                if is_foreign {
+                    SecretPlaces::of_foreign(&source.text)
+                } else {
+                    SecretPlaces::new(&source.text)
+                }
+            };
+            let secrets = secrets.entry(first.file).or_insert_with(places);
+            let text = secrets.starred(&source.text, lines);
+            let name = match self.sources.is_translated() && first.file == FileIndex(0) {
+                true => Cow::Owned(format!("{} as weir.toml", source.name)),
+                false => Cow::Borrowed(source.name.as_str()),
+            };
+            let snippet = Snippet::source(text).line_start(number).path(name).annotations(annotations);
             group = group.element(snippet);
             spans = elsewhere;
         }

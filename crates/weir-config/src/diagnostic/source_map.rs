@@ -66,12 +66,33 @@ impl SourceFile {
         let end = self.line_starts.get(to + 1).copied().unwrap_or(self.text.len());
         (self.line_starts[from]..end, from + 1)
     }
+
+    /// What begins at this line and column, both from 1, and ends with the line.
+    pub(crate) fn statement_at(&self, file: FileIndex, line: usize, column: usize) -> SourceSpan {
+        let line = line.clamp(1, self.line_starts.len()) - 1;
+        let start = self.line_starts[line];
+        let end = self.line_starts.get(line + 1).copied().unwrap_or(self.text.len());
+        let text = self.text[start..end].trim_end();
+        let at = text.char_indices().nth(column.saturating_sub(1)).map_or(text.len(), |(at, _)| at);
+        SourceSpan::new(file, start + at..start + text.len())
+    }
 }
 
 /// Every text that a configuration was read from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct SourceMap {
     files: Vec<SourceFile>,
+    /// Where the first text comes from, if it was made of others.
+    originals: Option<Originals>,
+}
+
+/// What the first text was made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Originals {
+    /// The first of the files that it was made of.
+    first: FileIndex,
+    /// For each of its lines the place there.
+    lines: Vec<Option<SourceSpan>>,
 }
 
 impl SourceMap {
@@ -84,8 +105,35 @@ impl SourceMap {
         &self.files[index.0 as usize]
     }
 
+    /// The files that were read: a text that was made of others is none.
     pub(crate) fn files(&self) -> impl Iterator<Item = &SourceFile> {
-        self.files.iter()
+        self.files.iter().skip(usize::from(self.originals.is_some()))
+    }
+
+    /// Places of the first text are shown as those of the files that it was made of: `lines` has them, and `first` is the first of the files.
+    pub(crate) fn show_as(&mut self, first: FileIndex, lines: Vec<Option<SourceSpan>>) {
+        self.originals = Some(Originals { first, lines });
+    }
+
+    /// Whether the first text was made of others.
+    pub(crate) fn is_translated(&self) -> bool {
+        self.originals.is_some()
+    }
+
+    /// Whether this is one of the files that the first text was made of, which are in another format.
+    pub(crate) fn is_original(&self, file: FileIndex) -> bool {
+        self.originals.as_ref().is_some_and(|originals| file >= originals.first)
+    }
+
+    /// Where a span of a text that was made of others comes from: the place of its line, else that of the last one before it that has any.
+    pub(crate) fn original(&self, span: SourceSpan) -> Option<SourceSpan> {
+        let originals = self.originals.as_ref().filter(|_| span.file == FileIndex(0))?;
+        let whole = SourceSpan::of_file(originals.first);
+        if span.end == 0 {
+            return Some(whole);
+        }
+        let until = self.line(span).min(originals.lines.len());
+        Some(originals.lines[..until].iter().rev().find_map(|place| *place).unwrap_or(whole))
     }
 
     pub(crate) fn len(&self) -> usize {

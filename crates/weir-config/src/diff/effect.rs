@@ -126,6 +126,7 @@ pub(super) fn of_new(part: &ConfigPart) -> Effect {
         ConfigPart::Listener(_) => Effect::Rebinds,
         ConfigPart::Route(..)
         | ConfigPart::Limit(_)
+        | ConfigPart::Table(_)
         | ConfigPart::Store(_)
         | ConfigPart::Cache(_)
         | ConfigPart::Map(_)
@@ -140,6 +141,7 @@ pub(super) fn of_gone(part: &ConfigPart) -> Effect {
         ConfigPart::Listener(_) => Effect::Closes,
         ConfigPart::Route(..)
         | ConfigPart::Limit(_)
+        | ConfigPart::Table(_)
         | ConfigPart::Store(_)
         | ConfigPart::Cache(_)
         | ConfigPart::Map(_)
@@ -148,7 +150,7 @@ pub(super) fn of_gone(part: &ConfigPart) -> Effect {
     }
 }
 
-/// The effect of a changed key; `learned`: whether affinity was by learned cookies before.
+/// The effect of a changed key; `learned`: whether affinity was by learned cookies or keys before.
 pub(super) fn of_key(part: &ConfigPart, key: &str, learned: bool) -> Effect {
     let first = key.split('.').next().unwrap_or_default();
     match part {
@@ -166,19 +168,22 @@ pub(super) fn of_key(part: &ConfigPart, key: &str, learned: bool) -> Effect {
         ConfigPart::Route(..)
         | ConfigPart::Traces
         | ConfigPart::Limit(_)
+        | ConfigPart::Table(_)
         | ConfigPart::Store(_)
         | ConfigPart::Map(_)
         | ConfigPart::List(_) => Effect::NextRequest,
         ConfigPart::Cache(_) => Effect::Empties,
         ConfigPart::Upstream(_) => match first {
-            "tls" | "proxy_protocol" | "protocol" | "http2" => Effect::Reconnects,
-            "affinity" if learned => Effect::Forgets,
+            "tls" | "proxy_protocol" | "source_address" | "protocol" | "http2" => Effect::Reconnects,
+            "affinity" if learned && !matches!(key, "affinity.strict" | "affinity.forget_when") => {
+                Effect::Forgets
+            }
             "affinity" | "retry" | "timeouts" | "limits" | "lenient" => Effect::NextRequest,
             _ => Effect::AtOnce,
         },
         ConfigPart::Server(..) => match first {
             "address" => Effect::Moves,
-            "server_name" => Effect::Reconnects,
+            "server_name" | "source_address" => Effect::Reconnects,
             _ => Effect::AtOnce,
         },
     }

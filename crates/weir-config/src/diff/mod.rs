@@ -17,6 +17,7 @@ use crate::print::LEFT_OUT;
 pub use effect::{Effect, RESTART_KEYS};
 pub use part::ConfigPart;
 use part::{FlatPart, parts, shown_parts};
+use weir_sort::CompactSort as _;
 
 /// The placeholder for a secret.
 const HIDDEN: &str = "(secret)";
@@ -74,7 +75,7 @@ impl ConfigChange {
             ChangeKind::Added(effect) | ChangeKind::Removed(effect) => vec![*effect],
             ChangeKind::Changed(keys) => keys.iter().map(|key| key.effect).collect(),
         };
-        effects.sort_unstable();
+        effects.sort_compact();
         effects.dedup();
         effects
     }
@@ -113,7 +114,7 @@ impl ConfigDiff {
             });
         }
         // Routes and servers stay with their listener or upstream.
-        changes.sort_by_key(|change| rank(&change.part, &new, &old));
+        changes.sort_compact_by_key(|change| rank(&change.part, &new, &old));
         Self { changes, grace: after.document().process.value.reload_grace }
     }
 
@@ -155,7 +156,7 @@ fn keys(
     (old, old_sources): (&FlatPart<'_>, &SourceMap),
     (new, new_sources): (&FlatPart<'_>, &SourceMap),
 ) -> Vec<KeyChange> {
-    let learned = old.value("affinity.mode") == Some("\"learn\"");
+    let learned = matches!(old.value("affinity.mode"), Some("\"learn\"" | "\"stick\""));
     let gone = old.entries.iter().filter(|(key, _)| new.value(key).is_none());
     let all = new.entries.iter().chain(gone).map(|(key, _)| key);
     // A secret that was left out is not another one.

@@ -41,6 +41,8 @@ pub enum ConfigPart {
     List(Box<str>),
     /// `[limit.NAME]`.
     Limit(Box<str>),
+    /// `[table.NAME]`.
+    Table(Box<str>),
     /// `[store.NAME]`.
     Store(Box<str>),
     /// `[cache.NAME]`.
@@ -73,6 +75,7 @@ impl ConfigPart {
             Self::Map(_) => "map",
             Self::List(_) => "list",
             Self::Limit(_) => "limit",
+            Self::Table(_) => "table",
             Self::Store(_) => "store",
             Self::Cache(_) => "cache",
             Self::RoutesFrom(_) => "routes_from",
@@ -100,6 +103,7 @@ impl fmt::Display for ConfigPart {
             Self::Map(name) => write!(f, "map `{name}`"),
             Self::List(name) => write!(f, "list `{name}`"),
             Self::Limit(name) => write!(f, "limit `{name}`"),
+            Self::Table(name) => write!(f, "table `{name}`"),
             Self::Store(name) => write!(f, "store `{name}`"),
             Self::Cache(name) => write!(f, "cache `{name}`"),
             Self::RoutesFrom(name) => write!(f, "routes_from `{name}`"),
@@ -217,6 +221,12 @@ fn parts_of<'a>(document: &Document, tree: Option<&'a TreeNode>) -> Vec<FlatPart
         let node = limits.and_then(|node| entry(node, &name.value));
         parts.push(flat(ConfigPart::Limit(name.value.clone()), String::new(), node, &[], &lines));
     }
+    let tables = child("table");
+    for (name, text) in &document.table.0 {
+        let lines = |lines: &mut Vec<String>| text.value.lines("", lines);
+        let node = tables.and_then(|node| entry(node, &name.value));
+        parts.push(flat(ConfigPart::Table(name.value.clone()), String::new(), node, &[], &lines));
+    }
     let stores = child("store");
     for (name, text) in &document.store.0 {
         let lines = |lines: &mut Vec<String>| text.value.lines("", lines);
@@ -293,9 +303,10 @@ fn flat<'a>(
 
 /// The identity of a route: its name if it has one, otherwise the requests that it matches.
 fn identity(route: &RouteText) -> String {
-    const MATCHES: [&str; 10] = [
+    const MATCHES: [&str; 11] = [
         "host",
         "path",
+        "path_begins",
         "path_exact",
         "path_regex",
         "method",
@@ -392,6 +403,7 @@ mod tests {
             map.m = { source = "{host}", exact = { a = "b" } }
             list.l.addresses = ["10.0.0.0/8"]
             limit.l = { rate = "5/s", key = "{client.address}" }
+            table.t = { store = "gpc0" }
             store.s.redis = "127.0.0.1:6379"
             cache.c = {}
             routes_from.r = { etcd = "/routes/" }

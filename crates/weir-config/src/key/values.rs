@@ -11,8 +11,9 @@ use super::reader::TreeReader;
 use super::schema::{Bounds, OFF, TextFormat, ValueKind};
 use crate::source::{Tree, TreeNode};
 use crate::value::{
-    ByteRate, FileMode, HeaderName, HeaderTemplate, HeaderValue, ListenAddress, MILLISECONDS_MAX, Percent,
-    ServerAddress, Size, Token, ValueError, WhenCondition, parse_duration, parse_network, print_duration,
+    ByteRate, FileMode, GroupTemplate, HeaderName, HeaderTemplate, HeaderValue, ListenAddress,
+    MILLISECONDS_MAX, Percent, ServerAddress, Size, SourceAddress, Token, ValueError, WhenCondition,
+    parse_duration, parse_network, print_duration,
 };
 
 impl ConfigValue for bool {
@@ -206,6 +207,14 @@ text_values! {
         about: "`address:port` or `name:port`, IPv6 in brackets, or `unix:/path` for a Unix socket. Names are resolved in the \
                 background, again and again.",
     };
+    SourceAddress, str::parse, |value: &SourceAddress| value.to_string(), TextFormat {
+        name: "source address",
+        article: "a source address",
+        examples: &["10.0.0.5", "2001:db8::5", "{client_address}"],
+        pattern: r"^([0-9a-fA-F.:]+|[{]client_address[}])$",
+        about: "An IPv4 or IPv6 address of this machine, without a port, or `{client_address}`: the address of the client, \
+                see [source-address.md](source-address.md).",
+    };
     IpNet, parse_network, |value: &IpNet| value.to_string(), TextFormat {
         name: "network",
         article: "a network",
@@ -248,6 +257,14 @@ text_values! {
         pattern: "",
         about: "Text without control characters, and without white space at its ends (RFC 9110 section 5.5). [Placeholders](#placeholders) \
                 in braces stand for values of the exchange; `{{` and `}}` are braces. A header whose values come out empty is left out.",
+    };
+    GroupTemplate, str::parse, |value: &GroupTemplate| value.to_string(), TextFormat {
+        name: "text with placeholders and groups",
+        article: "a text",
+        examples: &["/{1}", "{host}"],
+        pattern: "",
+        about: "Text in which [placeholders](#placeholders) in braces stand for values of the exchange, and numbers for groups of a regular expression: \
+                `{1}` is the first, `{0}` the whole match; `{{` and `}}` are braces.",
     };
     WhenCondition, str::parse, |value: &WhenCondition| value.to_string(), TextFormat {
         name: "condition",

@@ -32,12 +32,15 @@ pub const DECISIONS: &[KeyStage] = &[
     template("list.NAME.key", Stage::Identity),
     condition("limit.NAME.when", Stage::Identity),
     template("limit.NAME.key", Stage::Identity),
+    condition("table.NAME.when", Stage::Identity),
+    template("table.NAME.key", Stage::Identity),
     template("listener.NAME.route.redirect.to", Stage::Identity),
     template("listener.NAME.route.respond.headers", Stage::Identity),
     condition("listener.NAME.route.mirror.when", Stage::BeforeServer),
     condition("listener.NAME.route.cache.when", Stage::BeforeServer),
     condition("listener.NAME.route.cache.refresh_when", Stage::BeforeServer),
     template("listener.NAME.route.cache.key", Stage::Identity),
+    template("upstream.NAME.dynamic.server", Stage::Identity),
     condition("upstream.NAME.retry.when", Stage::Upstream),
     condition("listener.NAME.route.request_headers.when", Stage::Server),
     template("listener.NAME.route.request_headers.set", Stage::Server),
@@ -46,6 +49,7 @@ pub const DECISIONS: &[KeyStage] = &[
     condition("listener.NAME.route.expires.when", Stage::ResponseFields),
     condition("listener.NAME.route.response_headers.when", Stage::ResponseFields),
     template("listener.NAME.route.response_headers.set", Stage::ResponseFields),
+    condition("table.NAME.increment.gpc0", Stage::Finish),
     condition("access_log.when", Stage::Finish),
 ];
 

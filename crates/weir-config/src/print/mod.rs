@@ -79,6 +79,10 @@ fn print_lines(document: &Document, print: &mut dyn FnMut(&str)) {
         print("");
         push_lines(print, &format!("[limit.{}]", key(&name.value)), &lines_of(limit));
     }
+    for (name, table) in &document.table.0 {
+        print("");
+        push_lines(print, &format!("[table.{}]", key(&name.value)), &lines_of(table));
+    }
     for (name, store) in &document.store.0 {
         print("");
         push_lines(print, &format!("[store.{}]", key(&name.value)), &lines_of(store));

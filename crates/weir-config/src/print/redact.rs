@@ -109,6 +109,9 @@ fn hide_in_upstream(upstream: &mut UpstreamText) {
     if let Some(affinity) = &mut upstream.affinity {
         let secret = &mut affinity.value.secret;
         *secret = secret.take().map(|_| CookieSecretText(LEFT_OUT.into()));
+        if let Some(condition) = &mut affinity.value.forget_when {
+            condition.value = hidden_condition(&condition.value);
+        }
     }
     if let Some(health) = &mut upstream.health {
         hide(&mut health.value.headers, hidden_value);
@@ -227,6 +230,12 @@ fn hide_condition(condition: &mut Option<ConditionText>) {
 fn hide_mirrors(mirrors: &mut Option<OneOrMany<SpannedTable<MirrorText>>>) {
     for mirror in mirrors.iter_mut().flat_map(|mirrors| &mut mirrors.0) {
         hide_condition(&mut mirror.value.when);
+        // A mask has no placeholder, and takes away none.
+        if let Some(path) = &mut mirror.value.path
+            && let Ok(masked) = masked_target(&path.0.to_string()).parse()
+        {
+            path.0 = masked;
+        }
     }
 }
 

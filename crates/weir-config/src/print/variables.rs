@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use weir_sort::CompactSort as _;
+
 use crate::diagnostic::Diagnostic;
 use crate::key::quoted;
 use crate::source::{Substitution, Tree, TreeNode, TreeText};
@@ -38,7 +40,7 @@ impl Variables {
         let mut variables = Self::default();
         variables.collect("", node);
         // Those that contain others first.
-        variables.values.sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
+        variables.values.sort_compact_by_key(|(value, _)| std::cmp::Reverse(value.len()));
         variables.values.dedup();
         variables
     }

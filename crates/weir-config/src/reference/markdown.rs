@@ -57,6 +57,7 @@ pub fn reference_markdown() -> String {
     push_template_values(&mut page);
     push_conditions(&mut page);
     push_maps(&mut page);
+    super::tables::push_tables(&mut page);
     push_placeholders(&mut page);
     page
 }
@@ -214,7 +215,7 @@ fn push_template_values(page: &mut String) {
          characters in them become spaces.\n\n| placeholder | value |\n|---|---|\n",
     );
     for (name, meaning) in template_values() {
-        push(page, format_args!("| `{{{name}}}` | {} |\n", cell(meaning)));
+        push(page, format_args!("| `{{{}}}` | {} |\n", cell(&name), cell(meaning)));
     }
 }
 
@@ -248,6 +249,7 @@ fn push_conditions(page: &mut String) {
          | a route | whether the route takes the request | the request, its connection, its client |\n\
          | a list | whether requests are looked up in it; without entries, whether they are in it | that, and the route; `user` and the claims: then the list is asked after authentication |\n\
          | a limit | whether requests are counted and limited | the same |\n\
+         | a table | whether requests are counted; `increment`: whether a counter is raised | the same; for `increment` everything |\n\
          | a mirror, `cache`, `cache.refresh_when` | whether a request is copied; has to do with the cache; has what is stored confirmed or fetched anew | all that is known before a server |\n\
          | retries (`retry` of an upstream) | whether what failed behind its first byte goes to another server | the same, and the upstream |\n\
          | request headers (`request_headers`) | whether the changes are made | the same, and the server |\n\
@@ -256,7 +258,7 @@ fn push_conditions(page: &mut String) {
          | the access log | whether the exchange has a line | everything; of a tunnel, what is known when it begins |\n\n\
          What `request_headers` make of a request by a condition is part of what keeps stored responses apart: at most four such tables on a route with a cache, \
          and none of them asks for the server and for something else. A response that differs by a header of the request needs `Vary` for caches behind Weir: \
-         add it in the same table. Times and counts of other exchanges are not known to conditions.\n\n\
+         add it in the same table. Counts of other exchanges are those of [tables](#tables).\n\n\
          | nginx, HAProxy, Apache httpd | here |\n|---|---|\n\
          | nginx `if ($request_method = POST) { return 403; }`; `http-request deny if METH_POST` | a list with `action = \"deny\"` and `when = 'method == \"POST\"'` |\n\
          | nginx `if ($http_user_agent ~* bot)`; `acl bot hdr_sub(user-agent) -i bot` | `header[\"user-agent\"].lowerAscii().contains(\"bot\")` |\n\
@@ -264,8 +266,8 @@ fn push_conditions(page: &mut String) {
          | nginx `add_header X 1`; `add_header X 1 always` | `response_headers = { status = \"success\", set = { X = \"1\" } }`; without `status` |\n\
          | HAProxy `http-response set-header ... if { status 404 }` | `response_headers = { status = 404, set = { ... } }` |\n\
          | nginx `proxy_cache_bypass $http_x_refresh` | `cache.refresh_when = 'header[\"x-refresh\"] != \"\"'` |\n\
-         | nginx `proxy_no_cache $upstream_http_x_private` | `cache.store_when = 'response.header[\"x-private\"] == \"\"'` |\n\
-         | both with `$cookie_session` | `cache.when = 'cookie.session == \"\"'` |\n\
+         | nginx `proxy_no_cache $upstream_http_x_private` | `cache.store_when = '!has(response.header[\"x-private\"])'` |\n\
+         | both with `$cookie_session` | `cache.when = '!has(cookie.session)'` |\n\
          | nginx `access_log ... if=$loggable`; `http-request set-log-level silent if` | `access_log.when = 'status >= 400'` |\n\
          | HAProxy `use_backend spare if { nbsrv(app) lt 1 }` | a route with `when = 'upstream.app.usable < 1'` |\n\
          | Apache httpd `SetEnvIf`, `<If \"...\">`, `Header set ... \"expr=...\"` | the same conditions |\n\n\
@@ -339,13 +341,13 @@ fn push_maps(page: &mut String) {
          before or the new ones. A file with an error changes nothing, and the log says which line is wrong. A start and a reload refuse \
          it. A placeholder that no value of the map had when the config was read is refused in a changed file until the config is reloaded, \
          since it may not be known where the map is used.\n\n\
-         Not here: maps that requests change, a map as the upstream of a route or as the key of `hash`, databases of GeoIP.\n",
+         A map names the upstream of a route by `split_by`, and is a key of `hash_key` and `affinity`. Not here: maps that requests change, databases of GeoIP.\n",
     );
 }
 
 fn push_placeholders(page: &mut String) {
     page.push_str("\n## Placeholders of the access log\n\n| placeholder | value |\n|---|---|\n");
     for (name, meaning) in LogTemplate::placeholders() {
-        push(page, format_args!("| `{{{name}}}` | {} |\n", meaning.trim_end_matches('.')));
+        push(page, format_args!("| `{{{}}}` | {} |\n", cell(&name), meaning.trim_end_matches('.')));
     }
 }

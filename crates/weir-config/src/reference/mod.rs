@@ -2,6 +2,7 @@
 
 mod equivalents;
 mod markdown;
+mod tables;
 mod schema;
 
 pub use equivalents::equivalents_markdown;

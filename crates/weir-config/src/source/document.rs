@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+use weir_sort::CompactSort as _;
 
 use super::environment::{Environment, substitute};
 use super::{Substitution, Tree, TreeEntry, TreeNode, TreeTable, TreeText};
@@ -32,6 +33,11 @@ pub(crate) fn parse_document(
     let range = document.span();
     let table = conversion.table(document.into_inner());
     TreeNode { span: SourceSpan::new(file, range), tree: Tree::Table(table) }
+}
+
+/// Whether a text is TOML, whatever its keys are.
+pub fn is_toml(text: &str) -> bool {
+    DeTable::parse_recoverable(text).1.is_empty()
 }
 
 /// The diagnostic for a syntax error, with a help text for the two most common ones.
@@ -80,7 +86,7 @@ impl Conversion<'_, '_> {
                 node: self.node(value),
             })
             .collect();
-        entries.sort_by_key(|entry| entry.key_at.start);
+        entries.sort_compact_by_key(|entry| entry.key_at.start);
         TreeTable::new(entries)
     }
 

@@ -189,7 +189,7 @@ pub(super) fn join_entry(
     let Some((entry, existing)) = into.add(entry) else { return };
     let joined = matches!(
         (path, entry.key.as_str()),
-        ([], "block" | "listener" | "upstream" | "limit" | "list" | "routes_from")
+        ([], "block" | "listener" | "upstream" | "limit" | "list" | "table" | "routes_from")
             | (["listener"], _)
             | (["listener", _], "route")
     );

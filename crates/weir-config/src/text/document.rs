@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use super::{
     CacheText, DiscoveryText, LimitText, ListText, ListenerText, MapText, RoutesFromText, StoreText,
-    TracesText, UpstreamText,
+    TableText, TracesText, UpstreamText,
 };
 use crate::config::{AccessLog, Admin, Dns, LogSettings, Metrics, Process, RecorderSettings};
 use crate::key::{
@@ -44,6 +44,8 @@ section! {
         list: Map<SpannedTable<ListText>> = {}, like "nginx `geo`, HAProxy `acl`";
         /// Limits on requests by client address, header and the like, by name.
         limit: Map<SpannedTable<LimitText>> = {}, like "nginx `limit_req_zone`, `limit_conn_zone`; HAProxy `stick-table`, Envoy `local_ratelimit`, Traefik `rateLimit`";
+        /// Counters by client address, header and the like, which conditions, placeholders and the log ask for, by name.
+        table: Map<SpannedTable<TableText>> = {}, like "HAProxy `stick-table`";
         /// Where several nodes share limits, by name.
         store: Map<SpannedTable<StoreText>> = {}, like "Traefik `rateLimit.redis`, Envoy `rate_limit_service`, HAProxy `peers`";
         /// Keys under a name: a listener, a route, an upstream, a server, `health` or `files` takes them with `use = ["NAME"]`. A key that is

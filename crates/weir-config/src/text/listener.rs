@@ -6,11 +6,12 @@ use std::time::Duration;
 use super::routing::error_page::ErrorPagesText;
 use super::{
     BodyRewriteText, CompressionSwitch, CookieRuleText, HeadersText, HstsText, LocationRuleText,
-    ProxyProtocolText, RewriteText, RouteText, TlsChoice,
+    ProxyProtocolText, RewriteText, RouteText, TlsChoice, TrustedPeersText,
 };
 use crate::config::{
-    AccessLog, ForwardedHeaders, HeaderChanges, Leniency, ListenerHttp2, ListenerLimits, ListenerParts,
-    ListenerProtocol, ListenerTimeouts, PathSettings, RequestId, Route, RouteOrder, TrustedProxies,
+    AccessLog, ClientAddressHeader, ForwardedHeaders, HeaderChanges, Leniency, ListenerHttp2, ListenerLimits,
+    ListenerParts, ListenerProtocol, ListenerTimeouts, PathSettings, RequestId, Route, RouteOrder,
+    TrustedProxies,
 };
 use crate::key::{Map, OneOrMany, Spanned, SpannedTable, section};
 use crate::value::{ListenAddress, RequestFrequency, Template};
@@ -55,10 +56,15 @@ section! {
         /// New connections that one client may open in a time, as many at once after a pause: an IPv4 address or an IPv6 network of 64 bits.
         /// Further ones are closed as soon as they are accepted. Connections from `trusted_proxies` do not count.
         connections_per_client_rate: Option<Spanned<RequestFrequency>> = "off", like "HAProxy `src_conn_rate`";
+        /// Lists of networks, by their names in `[list.NAME]`, whose clients `connections_per_client_max` and `connections_per_client_rate` do
+        /// not hold for. That is decided as a connection is accepted, and behind a PROXY header by the client that it names.
+        connections_exempt: OneOrMany<Spanned<Box<str>>> = optional, like "nginx `limit_conn` with an empty key of `geo`, HAProxy `tcp-request connection accept if`";
         /// Lists of clients and other keys that requests are looked up in, by their names in `[list.NAME]`: one or a list.
         lists: OneOrMany<Spanned<Box<str>>> = optional, like "nginx `allow`, `deny`; HAProxy `http-request deny`";
         /// Limits on all of its requests, by their names in `[limit.NAME]`: one or a list. Requests that no route takes count as well.
         limited_by: OneOrMany<Spanned<Box<str>>> = optional, like "nginx `limit_req`, HAProxy `http-request track-sc0`";
+        /// Tables that count all of its requests, or its connections of TCP: one name of `[table.NAME]` or several. Requests that no route takes count as well.
+        track: OneOrMany<Spanned<Box<str>>> = optional, like "HAProxy `tcp-request content track-sc0`";
         /// Whether a request is cancelled when its client closes the connection or its half of it (FIN, `close_notify`) before the response
         /// has begun: it leaves the queue, or its server connection is closed; the log says 499. With `false`, clients that half-close on
         /// purpose (`nc -N`, some scripts) get their response, but requests of clients that have disconnected are still served.
@@ -83,8 +89,17 @@ section! {
         /// The form in which rules and servers see a path.
         paths: PathSettings = {};
         /// Peers whose `X-Forwarded-*`, `Forwarded` and `X-Real-Ip` headers are trusted and extended; those of other peers, of any name that
-        /// begins with `X-Forwarded-`, are dropped or replaced. Networks, addresses, and `"unix"` for every peer on a Unix socket.
-        trusted_proxies: TrustedProxies = [], like "nginx `set_real_ip_from`";
+        /// begins with `X-Forwarded-`, are dropped or replaced. Networks, addresses, `"list.NAME"` for the networks of a list, and `"unix"` for
+        /// every peer on a Unix socket.
+        trusted_proxies: TrustedPeersText = [], like "nginx `set_real_ip_from`";
+        /// The header in which `trusted_proxies` name the client: `x-forwarded-for` or `forwarded`, which are read from the back up to the first
+        /// address that is not trusted; another one, such as `x-real-ip`, `cf-connecting-ip` or `true-client-ip`, which has one address; or
+        /// `off`: the peer is the client. A request whose header cannot be read, or comes in several lines where it has one address, is answered
+        /// 400. No other peer can send a header that is named here on any listener.
+        client_address_header: ClientAddressHeader = "x-forwarded-for", like "nginx `real_ip_header`, HAProxy `http-request set-src`, Caddy `client_ip_headers`, Traefik `ipStrategy`";
+        /// Whether `x-forwarded-for` and `forwarded` are read from the back beyond addresses that are trusted themselves. With `false`, the client is the
+        /// last address, whatever it is: that of the peer of the proxy in front, for one proxy and no more.
+        client_address_recursive: bool = true, like "nginx `real_ip_recursive` (off by default there)";
         /// Balancers in front that send PROXY protocol headers.
         proxy_protocol: SpannedTable<ProxyProtocolText> = optional, like "nginx `listen proxy_protocol`, HAProxy `bind accept-proxy`";
         /// Headers that describe the client to servers.
@@ -106,6 +121,10 @@ section! {
         rewrite_body: SpannedTable<BodyRewriteText> = optional, like "nginx `sub_filter`, Apache httpd `mod_substitute`";
         /// Rewriting of URLs in `Location` and `Refresh` of servers, on all routes that have no `rewrite_location` of their own: the first rule that is for a URL counts.
         rewrite_location: Vec<SpannedTable<LocationRuleText>> = [], like "nginx `proxy_redirect`, Apache httpd `ProxyPassReverse`";
+        /// Whether a redirect to a path names the host that the client has asked for, with scheme and port: those of Weir itself, of files and of pages,
+        /// and the `Location` of a server that a rule of `rewrite_location` has made a path. `Refresh` stays as it is. Without it, they are paths,
+        /// which RFC 9110 section 10.2.2 allows: clients need no port or scheme that Weir cannot know behind another proxy.
+        absolute_redirect: bool = false, like "nginx `absolute_redirect` (on by default there)";
         /// Changes of cookies that servers set, on all routes that have no `rewrite_cookies` of their own.
         rewrite_cookies: Vec<SpannedTable<CookieRuleText>> = [], like "nginx `proxy_cookie_domain` `proxy_cookie_path` `proxy_cookie_flags`";
         /// Pages in place of Weir's own, on all routes; those of a route come first.
@@ -116,7 +135,7 @@ section! {
 }
 
 impl ListenerText {
-    /// The part that needs no check against anything else; name, addresses, PROXY protocol, TLS and routes are left empty.
+    /// The part that needs no check against anything else; name, addresses, PROXY protocol, lists, TLS and routes are left empty.
     pub(crate) fn into_listener(self, access_log: AccessLog) -> ListenerParts {
         ListenerParts {
             name: Box::default(),
@@ -130,8 +149,10 @@ impl ListenerText {
             connections_max: self.connections_max,
             connections_per_client_max: self.connections_per_client_max,
             connections_per_client_rate: self.connections_per_client_rate.map(|rate| rate.value),
+            connections_exempt: Vec::new(),
             lists: Vec::new(),
             limited_by: Vec::new(),
+            tracked: Vec::new(),
             vars: self.vars.0.into_iter().map(|(name, text)| (name.value, text.value)).collect(),
             abort_on_close: self.abort_on_close,
             route_order: self.route_order,
@@ -142,10 +163,13 @@ impl ListenerText {
             http2: self.http2,
             lenient: self.lenient,
             paths: self.paths,
-            trusted_proxies: self.trusted_proxies,
+            trusted_proxies: TrustedProxies::default(),
+            client_address_header: self.client_address_header,
+            client_address_recursive: self.client_address_recursive,
             proxy_protocol: None,
             forwarded: self.forwarded,
             request_id: self.request_id.value,
+            absolute_redirect: self.absolute_redirect,
             response_headers: HeaderChanges::default(),
             isolated_names: Vec::new(),
             forwards_encoded_slashes: false,

@@ -7,6 +7,7 @@ mod listener;
 mod proxy_protocol;
 mod certificates;
 mod traces;
+mod trusted_peers;
 mod upstreams;
 mod routing;
 mod admission;
@@ -14,10 +15,11 @@ mod condition;
 
 pub use admission::basic::Realm;
 pub(crate) use admission::basic::{BasicText, PasswordHashText};
-pub(crate) use admission::forward_auth::ForwardAuthText;
+pub(crate) use admission::forward_auth::{ForwardAuthCacheText, ForwardAuthText};
 pub(crate) use admission::jwt::{JwtText, RemoteKeysText};
 pub(crate) use admission::limit::LimitText;
 pub(crate) use admission::list::ListText;
+pub(crate) use admission::table::TableText;
 pub(crate) use certificates::acme::{AcmeText, AskUrl, ExternalAccountText, URL_BYTES_MAX};
 pub(crate) use certificates::client_certificates::ClientCertificatesText;
 pub(crate) use certificates::dns_update::DnsUpdateText;
@@ -41,7 +43,7 @@ pub(crate) use routing::map::MapText;
 pub(crate) use routing::matching::ValueRule;
 pub(crate) use routing::mirror::MirrorText;
 pub(crate) use routing::redirect_target::own_target_error;
-pub(crate) use routing::rewrite::{RewriteText, is_url};
+pub(crate) use routing::rewrite::RewriteText;
 pub(crate) use routing::rewriting::{
     AttributeText, BodyRewriteText, BodyRuleText, CookieRuleText, CookieSameSite, LocationRuleText,
 };
@@ -49,13 +51,17 @@ pub(crate) use routing::route::{
     RedirectText, RegexReplacement, RespondText, RouteText, SplitText, is_host_with_port,
 };
 pub(crate) use traces::TracesText;
+pub(crate) use trusted_peers::TrustedPeersText;
 pub(crate) use upstreams::affinity::{
     AffinityMode, AffinityText, CookieSecretText, SameSiteWord, is_cookie_domain,
 };
 pub(crate) use upstreams::discovery::{DiscoveryText, UpstreamDiscoveryText, XdsText};
+pub(crate) use upstreams::dynamic::DynamicText;
 pub(crate) use upstreams::ejection::EjectionText;
-pub(crate) use upstreams::health::{HealthText, ProbeBytes, ProbeKind, ProbePreset};
+pub(crate) use upstreams::health::{AgentText, HealthText, ProbeBytes, ProbeKind, ProbePreset};
 pub(crate) use upstreams::routes_from::RoutesFromText;
 pub(crate) use upstreams::store::{StorePasswordText, StoreText};
-pub(crate) use upstreams::upstream::{BalanceText, ServerMode, ServerTable, ServerText, UpstreamText};
+pub(crate) use upstreams::upstream::{
+    BalanceText, HashKeyText, ServerMode, ServerTable, ServerText, UpstreamText,
+};
 pub(crate) use upstreams::upstream_tls::{TlsServerName, UpstreamTlsText};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::config::TrustedProxies;
+use super::trusted_peers::TrustedPeersText;
 use crate::key::section;
 use crate::value::Size;
 
@@ -12,8 +12,8 @@ section! {
     #[derive(Debug, Clone)]
     pub(crate) struct ProxyProtocolText at "listener.NAME.proxy_protocol" {
         /// Peers whose connections have to begin with a header of version 1 or 2. Headers of other peers are not accepted. Networks,
-        /// addresses, and `"unix"` for every peer on a Unix socket.
-        from: TrustedProxies = required, like "nginx `set_real_ip_from`, HAProxy `accept-proxy`, `tcp-request connection expect-proxy`";
+        /// addresses, `"list.NAME"` for those of a list, and `"unix"` for every peer on a Unix socket.
+        from: TrustedPeersText = required, like "nginx `set_real_ip_from`, HAProxy `accept-proxy`, `tcp-request connection expect-proxy`";
         /// From the start of the connection to the end of the header. The default tolerates three lost packets in a row.
         timeout: Duration = "10s", in 1..=3_600_000;
         /// The whole header of version 2. One of version 1 has at most 107 bytes.

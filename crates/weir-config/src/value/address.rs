@@ -103,6 +103,57 @@ pub enum ServerAddress {
     Unix(PathBuf),
 }
 
+/// Where connections to a server come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SourceAddress {
+    /// This address of the machine.
+    Fixed(IpAddr),
+    /// The address of the client.
+    Client,
+}
+
+impl SourceAddress {
+    /// How the config says the address of the client.
+    pub const CLIENT: &'static str = "{client_address}";
+}
+
+impl FromStr for SourceAddress {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        if text == Self::CLIENT {
+            return Ok(Self::Client);
+        }
+        let help = "write an address of this machine without a port, or `{client_address}`";
+        let Ok(address) = text.parse::<IpAddr>() else {
+            return Err(ValueError::new(format!("`{text}` is not a source address")).help(help));
+        };
+        let plain = address.to_canonical();
+        if plain != address {
+            let message = format!("`{text}` is an address of IPv4, written as one of IPv6");
+            return Err(ValueError::new(message).help(format!("write `{plain}`")));
+        }
+        let is_broadcast = address == IpAddr::V4(Ipv4Addr::BROADCAST);
+        if address.is_unspecified() {
+            let message = format!("`{text}` leaves the choice to the system");
+            return Err(ValueError::new(message).help("write `off` for that"));
+        }
+        if address.is_multicast() || is_broadcast {
+            return Err(ValueError::new(format!("`{text}` is not the address of one machine")).help(help));
+        }
+        Ok(Self::Fixed(address))
+    }
+}
+
+impl fmt::Display for SourceAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(address) => address.fmt(f),
+            Self::Client => f.write_str(Self::CLIENT),
+        }
+    }
+}
+
 impl ServerAddress {
     /// The port, where there is one.
     pub const fn port(&self) -> Option<u16> {
@@ -258,6 +309,29 @@ fn unix_path(path: &str) -> Result<PathBuf, ValueError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn source_addresses_are_read() {
+        for text in ["10.0.0.5", "127.0.0.2", "2001:db8::5", "{client_address}"] {
+            assert_eq!(text.parse::<SourceAddress>().unwrap().to_string(), text);
+        }
+        for text in [
+            "",
+            "10.0.0.5:80",
+            "[2001:db8::5]",
+            "eth0",
+            "{client_port}",
+            " {client_address}",
+            "0.0.0.0",
+            "::",
+            "255.255.255.255",
+            "224.0.0.1",
+            "ff02::1",
+            "::ffff:10.0.0.5",
+        ] {
+            assert!(text.parse::<SourceAddress>().is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn listen_addresses_are_read_and_printed() {

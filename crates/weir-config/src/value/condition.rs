@@ -9,6 +9,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use weir_conditions::{Expression, ExpressionError, Facts, NameError, Names, TermOutcome, ValueType};
+use weir_traffic::route::NeededText;
 
 use super::template::{PLAIN, TemplateValue};
 use super::{ValueError, is_name};
@@ -55,6 +56,25 @@ impl WhenCondition {
     #[inline]
     pub fn holds(&self, facts: &impl Facts<TemplateValue>) -> bool {
         self.0.holds(facts)
+    }
+
+    /// What texts of a request have to be for it to hold; nothing where maps or variables are among its values, which are those of one route.
+    pub(crate) fn needed_texts(&self) -> Vec<NeededText<'_>> {
+        if self.names_own_values() {
+            return Vec::new();
+        }
+        let needed = self.0.needed_texts();
+        needed.map(|(term, value, test)| NeededText { term, value: value.name(), test }).collect()
+    }
+
+    /// Whether one of the texts passes that a comparison looks at, if it looks at texts with a test.
+    pub fn any_text(
+        &self,
+        term: usize,
+        facts: &impl Facts<TemplateValue>,
+        passes: impl FnMut(&[u8]) -> bool,
+    ) -> Option<bool> {
+        self.0.any_text(term, facts, passes)
     }
 
     /// Whether it holds, and what each of its comparisons came to.
@@ -118,7 +138,7 @@ impl Names for PlaceholderNames {
 }
 
 fn unknown(parts: &[&str], name: &str) -> NameError {
-    if let ["map" | "vars", _, ..] = parts
+    if let ["map" | "vars" | "proxy", _, ..] | ["table", _, _, ..] = parts
         && let Err(ValueError { message, help, .. }) = TemplateValue::named(name)
     {
         return NameError { message, help };
@@ -126,13 +146,16 @@ fn unknown(parts: &[&str], name: &str) -> NameError {
     let message = format!("there is no value `{name}`");
     let help = match parts {
         ["map" | "vars"] => Some(format!("write `{name}.NAME` or `{name}[\"NAME\"]`")),
+        ["proxy"] => Some("write `proxy.authority`, or `proxy.tlv[\"0xEA\"]`".to_owned()),
+        ["table", ..] => Some("write `table.NAME.COUNTER`, such as `table.clients.http_req_rate`".to_owned()),
         ["header" | "cookie" | "query" | "jwt" | "match"] | ["response", "header"] => {
             Some(format!("write `{name}[\"NAME\"]`"))
         }
         ["response"] => Some("write `response.status` or `response.header[\"NAME\"]`".to_owned()),
         ["upstream", ..] => Some("write `upstream[\"NAME\"].usable`, or `upstream` for the name".to_owned()),
         _ => {
-            let with_parts = ["header", "cookie", "query", "jwt", "match", "phase", "map", "vars"];
+            let with_parts =
+                ["header", "cookie", "query", "jwt", "match", "phase", "map", "vars", "proxy", "table"];
             did_you_mean(name, PLAIN.iter().map(|(name, ..)| *name).chain(with_parts))
         }
     };
@@ -159,6 +182,7 @@ fn value_type(value: &TemplateValue) -> ValueType {
         | TemplateValue::DurationMillis
         | TemplateValue::ContentLength
         | TemplateValue::UsableServers(_)
+        | TemplateValue::Counter(..)
         | TemplateValue::Phase(_) => ValueType::Number,
         _ => ValueType::Text,
     }

@@ -15,6 +15,9 @@ const SCALE: Scale =
 pub struct Fraction(u32);
 
 impl Fraction {
+    /// The whole.
+    pub const WHOLE: Self = Self(SHARE_WHOLE);
+
     /// How many of a million.
     pub const fn of_million(self) -> u32 {
         self.0

@@ -2,15 +2,17 @@
 //!
 //! They cannot split a message or smuggle a header into it.
 
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::str::FromStr;
 
 use super::ValueError;
 
-/// The name of a header: a token (RFC 9110 section 5.1), in lower case.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct HeaderName(Box<str>);
+/// The name of a header: a token (RFC 9110 section 5.1), in lower case. Names are the same in every spelling; the one that was written is kept beside.
+#[derive(Debug, Clone)]
+pub struct HeaderName(Box<str>, Option<Box<str>>);
 
 /// Headers that frame a message or control the connection. Changing one would break the headers that Weir sets.
 pub(crate) const FRAMING: [&str; 9] = [
@@ -25,7 +27,38 @@ pub(crate) const FRAMING: [&str; 9] = [
     "http2-settings",
 ];
 
+impl PartialEq for HeaderName {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl Eq for HeaderName {}
+
+impl PartialOrd for HeaderName {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for HeaderName {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.cmp(&other.0)
+    }
+}
+
+impl Hash for HeaderName {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
 impl HeaderName {
+    /// As it was written, which is how HTTP/1 sends it.
+    pub fn as_written(&self) -> &str {
+        self.1.as_deref().unwrap_or(&self.0)
+    }
+
     /// Whether Weir sets it itself for each connection, so that no change of headers may name it.
     pub fn is_framing(&self) -> bool {
         FRAMING.contains(&&*self.0)
@@ -43,7 +76,9 @@ impl FromStr for HeaderName {
             let message = format!("`{text}` is not a header name: {wrong:?} is not allowed in it");
             return Err(ValueError::new(message).range(index..index + wrong.len_utf8()));
         }
-        Ok(Self(text.to_ascii_lowercase().into()))
+        let lower = text.to_ascii_lowercase();
+        let written = (lower != text).then(|| text.into());
+        Ok(Self(lower.into(), written))
     }
 }
 
@@ -119,7 +154,10 @@ mod tests {
 
     #[test]
     fn names_are_tokens_in_lower_case() {
-        assert_eq!(&*"X-Request-ID".parse::<HeaderName>().unwrap(), "x-request-id");
+        let name: HeaderName = "X-Request-ID".parse().unwrap();
+        assert_eq!((&*name, name.as_written()), ("x-request-id", "X-Request-ID"));
+        assert_eq!(name, "x-request-id".parse().unwrap());
+        assert_eq!("x-a".parse::<HeaderName>().unwrap().as_written(), "x-a");
         for text in ["", "a b", "a:", "é", "a\r\nb", "(a)"] {
             assert!(text.parse::<HeaderName>().is_err(), "{text:?}");
         }

@@ -26,7 +26,7 @@ mod ascii_host;
 use std::fmt;
 use std::ops::Range;
 
-pub use address::{ListenAddress, ServerAddress};
+pub use address::{ListenAddress, ServerAddress, SourceAddress};
 pub use certificate_name::CertificateName;
 pub use condition::WhenCondition;
 pub use duration::{parse_duration, print_duration};
@@ -42,10 +42,11 @@ pub use share_fraction::ShareFraction;
 pub use size::Size;
 pub use status::StatusRange;
 pub use template::{
-    HeaderTemplate, LiveMap, MapDefinition, MapTable, OwnValue, ReadMap, Template, TemplateFacts,
-    TemplatePart, TemplateValue,
+    GroupPiece, GroupTemplate, HeaderTemplate, LiveMap, MapDefinition, MapTable, OwnValue, ProxyValue,
+    ReadMap, TableDefinition, Template, TemplateFacts, TemplatePart, TemplateValue,
 };
 
+pub(crate) use address::dns_name;
 pub(crate) use ascii_host::ascii_help;
 pub(crate) use bucket::{parse_bucket, print_bucket};
 pub(crate) use duration::MILLISECONDS_MAX;
@@ -53,7 +54,10 @@ pub(crate) use header::{FRAMING, is_token};
 pub(crate) use network::parse_network;
 pub(crate) use number::{Scale, parse_scaled};
 pub(crate) use status::{STATUS_MAX, STATUS_MIN};
-pub(crate) use template::{LOOKUPS_MAX, MapEntry, MapParts, OwnNames, template_values};
+pub(crate) use template::{
+    AddressDatabase, DatabaseField, DatabaseReader, LOOKUPS_MAX, MapDatabase, MapEntry, MapParts, OwnNames,
+    template_values,
+};
 
 /// Longest name of a listener, upstream, server, route or limit.
 const NAME_LEN_MAX: usize = 64;

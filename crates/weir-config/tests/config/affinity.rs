@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use weir_config::{AffinitySettings, CookieMode};
-use weir_traffic::affinity::SameSite;
+use weir_traffic::affinity::{LearnSource, SameSite};
 
 use crate::config;
 
@@ -36,6 +36,30 @@ fn attributes_are_taken_over() {
         (true, false, SameSite::None)
     );
     assert!(!format!("{secret:?}").contains("0123"), "no log shows a secret");
+}
+
+#[test]
+fn a_key_is_learned_where_it_is_named() {
+    let sources = |text: &str| match affinity(text).mode {
+        CookieMode::Key { learn_from, .. } => learn_from.into_vec(),
+        other => panic!("{other:?}"),
+    };
+    let header = LearnSource::Header("mcp-session-id".into());
+    assert_eq!(
+        sources("{ mode = \"learn\", key = \"{header.Mcp-Session-Id}\" }"),
+        std::slice::from_ref(&header)
+    );
+    assert_eq!(
+        sources(
+            "{ mode = \"learn\", key = \"{query.s}\", learn_from = [\"header:mcp-session-id\", \"cookie:S\"] }"
+        ),
+        [header, LearnSource::Cookie("S".into())]
+    );
+    assert_eq!(sources("{ mode = \"stick\", key = \"{client_address}:{header.x}\" }"), []);
+    let strict = affinity(
+        "{ mode = \"stick\", key = \"{client_address}\", strict = true, forget_when = \"status == 404\" }",
+    );
+    assert!(strict.strict && strict.forget_when.is_some() && strict.mode.name() == "stick");
 }
 
 #[test]

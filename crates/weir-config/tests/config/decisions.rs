@@ -11,6 +11,7 @@ fn config(key: &str, is_condition: bool, value: &str) -> String {
         false => format!("\"/x{{{value}}}\""),
     };
     let (mut route, mut rest, mut action) = (String::new(), String::new(), "upstream = \"app\"");
+    let mut servers = "servers = [\"a:80\"]".to_owned();
     match key.trim_start_matches("listener.NAME.route.") {
         "list.NAME.when" => {
             route.push_str("lists = \"l\"");
@@ -28,7 +29,22 @@ fn config(key: &str, is_condition: bool, value: &str) -> String {
             route.push_str("limited_by = \"l\"");
             rest = format!("limit.l = {{ rate = \"1/s\", key = {asked} }}");
         }
+        "table.NAME.when" => {
+            route.push_str("track = \"t\"");
+            rest = format!("table.t = {{ store = \"gpc0\", when = {asked} }}");
+        }
+        "table.NAME.key" => {
+            route.push_str("track = \"t\"");
+            rest = format!("table.t = {{ store = \"gpc0\", key = {asked} }}");
+        }
+        "table.NAME.increment.gpc0" => {
+            route.push_str("track = \"t\"");
+            rest = format!("table.t = {{ store = \"gpc0\", increment.gpc0 = {asked} }}");
+        }
         "upstream.NAME.retry.when" => rest = format!("upstream.app.retry.when = {asked}"),
+        "upstream.NAME.dynamic.server" => {
+            servers = format!("dynamic = {{ server = {asked}, allow = [\"a:80\"] }}");
+        }
         "access_log.when" => rest = format!("access_log = {{ format = \"common\", when = {asked} }}"),
         "redirect.to" => {
             action = "";
@@ -54,7 +70,7 @@ fn config(key: &str, is_condition: bool, value: &str) -> String {
         },
     }
     format!(
-        "{rest}\n[upstream.app]\nservers = [\"a:80\"]\n[listener.web]\naddress = \":80\"\n[[listener.web.route]]\n\
+        "{rest}\n[upstream.app]\n{servers}\n[listener.web]\naddress = \":80\"\n[[listener.web.route]]\n\
          path_regex = \"^/(.*)$\"\nbasic = {{ users = {{ ann = \"$$2y$$05$$Z6hikxcfC7bLKHcgLQ/PtOy78ejcxa.dCYIcARnkDT4yJpC/sdZfm\" }} }}\n\
          {action}\n{route}\n"
     )

@@ -109,6 +109,21 @@ fn every_added_removed_or_changed_part_is_reported() {
         ),
         (
             "[upstream.app]\n",
+            "[upstream.app]\nsource_address = \"10.0.0.7\"\n",
+            "~ upstream `app`: source_address \"off\" \"10.0.0.7\" reconnects",
+        ),
+        (
+            "\"10.0.0.2:80\"",
+            "{ address = \"10.0.0.2:80\", source_address = \"10.0.0.7\" }",
+            "~ upstream `app`, server `10.0.0.2:80`: source_address  \"10.0.0.7\" reconnects",
+        ),
+        (
+            "[upstream.app]\n",
+            "[upstream.app]\nwhen_full = \"backup\"\n",
+            "~ upstream `app`: when_full \"queue\" \"backup\" at-once",
+        ),
+        (
+            "[upstream.app]\n",
             "[upstream.app]\nprotocol = \"h2c\"\n",
             "~ upstream `app`: protocol \"http1\" \"h2c\" reconnects",
         ),

@@ -180,3 +180,73 @@ fn hostile_texts_are_looked_up() {
         assert!(fixed.contains(&value) || is_made_of_it, "{text:?}: {value:?}");
     }
 }
+
+/// A map that asks a database: that of the tests, in which 127.0.0.0/9 has all fields.
+#[cfg(feature = "geoip")]
+mod databases {
+    use super::*;
+
+    const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/addresses.mmdb");
+
+    fn table(keys: &str) -> String {
+        format!("map.x = {{ source = \"{{client_address}}\", {keys} }}")
+    }
+
+    const USE: &str = "request_headers.set = { x-a = \"{map.x}\" }";
+
+    #[test]
+    fn a_database_is_read_with_the_config() {
+        for keys in [
+            format!("database = \"{FILE}\", field = \"country.iso_code\""),
+            format!("database = \"{FILE}\", field = \"subdivisions.0.iso_code\", reload = \"1m\""),
+            format!(
+                "database = \"{FILE}\", field = \"city.names.en\", network = {{ \"10.0.0.0/8\" = \"here\" }}"
+            ),
+        ] {
+            let checked = CheckedConfig::parse(&text(&table(&keys), USE), "weir.toml");
+            assert_eq!(checked.diagnostics.to_string(), "", "{keys}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_database_is_told() {
+        let broken = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        for (keys, expected) in [
+            (format!("database = \"{FILE}\""), "`database` needs a `field`"),
+            (
+                "field = \"country.iso_code\", exact = { a = \"b\" }".to_owned(),
+                "no effect without `database`",
+            ),
+            ("database = \"/none.mmdb\", field = \"a\"".to_owned(), "/none.mmdb: it cannot be read"),
+            (format!("database = \"{broken}\", field = \"a\""), "it is no MaxMind DB"),
+            (format!("database = \"{FILE}\", field = \"a..b\""), "each part has letters"),
+            (
+                format!("database = \"{FILE}\", field = \"country.code\""),
+                "no record has the field `country.code`",
+            ),
+        ] {
+            let checked = CheckedConfig::parse(&text(&table(&keys), USE), "weir.toml");
+            let found = checked.diagnostics.to_string();
+            assert!(found.contains(expected), "{keys}: {found}");
+        }
+        let found = CheckedConfig::parse(
+            &text(&table(&format!("database = \"{FILE}\", field = \"country.code\"")), USE),
+            "weir.toml",
+        );
+        assert!(found.config.is_some(), "it is a warning: a later file may have it");
+        assert!(found.diagnostics.to_string().contains("`country.iso_code`"), "it says what records have");
+    }
+
+    #[test]
+    fn a_database_names_no_host_of_a_redirect() {
+        let keys = format!("database = \"{FILE}\", field = \"country.iso_code\"");
+        for (to, works) in [("https://{map.x}.test{path}", false), ("https://other.test/{map.x}{path}", true)]
+        {
+            let route = format!("redirect = {{ to = \"{to}\" }}");
+            let text = text(&table(&keys), &route).replace("upstream = \"app\", ", "");
+            let text = text.replace("upstream.app.servers = [\"127.0.0.1:1\"]", "");
+            let checked = CheckedConfig::parse(&text, "weir.toml");
+            assert_eq!(checked.config.is_some(), works, "{to}: {}", checked.diagnostics);
+        }
+    }
+}

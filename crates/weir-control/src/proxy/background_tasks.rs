@@ -18,10 +18,12 @@ use crate::cluster::limit_exchange;
 use crate::servers::dns_names::{Name, NameResolver};
 use crate::servers::ejection;
 use crate::servers::ejection::ReviewedPlans;
+use crate::servers::requested_names::NamesTask;
 use crate::start_error::UnresolvedName;
 use crate::tls::certificates;
 use crate::tls::credentials;
 use crate::tls::credentials::CredentialKind;
+use crate::workers::commands::CommandSender;
 use crate::workers::worker_queries::WorkerQueries;
 use weir_proxy::state::routes::access::{LiveFile, LiveKeys};
 use weir_proxy::state::servers::due_upstreams::DueUpstreams;
@@ -52,6 +54,7 @@ pub(crate) async fn run(
     workers: Arc<WorkerQueries>,
     current: CurrentSnapshot,
     names_changed: Arc<Notify>,
+    commands: CommandSender,
 ) {
     let (reviewed, next_reviewed) = unbounded_channel();
     let _review = OwnedTask::from(tokio::spawn(ejection::review_ejections(next_reviewed, due_upstreams)));
@@ -62,8 +65,10 @@ pub(crate) async fn run(
         reviewed,
         tasks: HashMap::new(),
         names: HashMap::new(),
+        requested: HashMap::new(),
         resolver: None,
         names_changed,
+        commands,
         workers,
     });
     weir_tasks::keep("following the config", || async { background.lock().await.run().await }).await;
@@ -95,8 +100,12 @@ struct BackgroundTasks {
     /// Where the upstreams go that are judged.
     reviewed: UnboundedSender<ReviewedPlans>,
     resolver: Option<Arc<NameResolver>>,
+    /// Those that look up the names that requests give, by the address of the table of those.
+    requested: HashMap<usize, OwnedTask>,
     /// Told when a name has other addresses.
     names_changed: Arc<Notify>,
+    /// Where what is looked up is put into use.
+    commands: CommandSender,
     /// Those that fetch keys.
     workers: Arc<WorkerQueries>,
 }
@@ -121,10 +130,12 @@ impl BackgroundTasks {
         let mut before = std::mem::take(&mut self.tasks);
         if self.resolver.as_ref().is_none_or(|resolver| *resolver.dns() != snapshot.dns) {
             self.names.clear();
+            self.requested.clear();
             self.resolver =
                 Some(Arc::new(NameResolver::new(snapshot.dns.clone(), self.names_changed.clone())));
         }
         let mut names = std::mem::take(&mut self.names);
+        self.follow_requested(snapshot);
         for plan in &snapshot.listeners {
             if let Some(server_config) = &plan.tls {
                 let key = TaskKey::Certificates(address(server_config));
@@ -218,7 +229,8 @@ impl BackgroundTasks {
     /// Follows the files of maps.
     fn follow_maps(&mut self, snapshot: &Snapshot, before: &mut HashMap<TaskKey, OwnedTask>) {
         for map in &snapshot.maps {
-            let Some(definition) = map.map().filter(|definition| !definition.files.is_empty()) else {
+            let Some(definition) = map.map().filter(|definition| definition.sources().next().is_some())
+            else {
                 continue;
             };
             let (Some(live), Some(reload)) = (definition.live(), definition.reload) else { continue };
@@ -272,6 +284,28 @@ impl BackgroundTasks {
         }
         if !tasks.is_empty() {
             self.names.insert(plan.config.name.clone(), tasks);
+        }
+    }
+
+    /// Has the names looked up that requests give.
+    fn follow_requested(&mut self, snapshot: &Snapshot) {
+        let Some(resolver) = &self.resolver else { return };
+        let mut before = std::mem::take(&mut self.requested);
+        for plan in snapshot.upstreams.iter().filter(|plan| plan.is_dynamic()) {
+            let Some(names) = plan.named.as_ref().map(|named| &named.names) else { continue };
+            let key = address(names);
+            let start = || {
+                let task = NamesTask {
+                    upstream: plan.config.name.clone(),
+                    names: Arc::clone(names),
+                    current: Arc::clone(&self.current),
+                    resolver: Arc::clone(resolver),
+                    commands: self.commands.clone(),
+                };
+                OwnedTask::keep("names that requests give", move || task.clone().run())
+            };
+            let task = before.remove(&key).unwrap_or_else(start);
+            self.requested.insert(key, task);
         }
     }
 

@@ -96,10 +96,19 @@ impl DiscoveredServers {
         let in_use: HashMap<&str, &Upstream> = in_use.upstreams.iter().map(|it| (&*it.name, &**it)).collect();
         let mut config = config.clone();
         config.set_servers(|upstream| {
+            // Names that requests have given stay as far as they are still allowed.
+            if let Some(settings) = &upstream.dynamic {
+                let before = in_use.get(&*upstream.name).filter(|before| before.dynamic.is_some())?;
+                let stay = before.servers.iter().filter(|server| settings.allow.allows(&server.address));
+                let mut stay: Vec<Server> = stay.cloned().collect();
+                stay.iter_mut().for_each(|server| server.max_requests = upstream.max_requests);
+                return Some(stay);
+            }
             let source = upstream.discovery.as_ref()?;
             let is_known = self.known.contains_key(&upstream.name)
                 && sources.get(&*upstream.name).copied() == Some(source);
-            Some(match in_use.get(&*upstream.name).filter(|_| !is_known) {
+            let before = in_use.get(&*upstream.name).filter(|before| !is_known && before.dynamic.is_none());
+            Some(match before {
                 Some(in_use) => joined(&upstream.servers, in_use.servers.iter().cloned()),
                 None => self.servers_of(upstream),
             })
@@ -156,6 +165,7 @@ fn server(discovered: &DiscoveredServer, upstream: &Upstream) -> Server {
     server.name = discovered.shown_name();
     server.weight = discovered.weight;
     server.max_requests = upstream.max_requests;
+    server.source_address = upstream.source_address;
     server.tier = tier;
     server.description = (description != ServerDescription::default()).then(|| Arc::new(description));
     server

@@ -8,7 +8,8 @@ use weir_traffic::ServerId;
 use weir_traffic::ejection::EjectedServer;
 
 use crate::lifecycle::upgrade::handover::{
-    ENTRIES_MAX, HandedCookies, HandedEjection, HandedRate, HandedTables, HandedTickets,
+    ENTRIES_MAX, HandedCookies, HandedEjection, HandedRate, HandedTable, HandedTables, HandedTickets,
+    LearnedOf,
 };
 use weir_proxy::net::clock;
 use weir_proxy::state::snapshot::{Snapshot, UpstreamPlan};
@@ -24,6 +25,12 @@ pub(super) fn collect(snapshot: &Snapshot) -> HandedTables {
     for plan in &snapshot.limits {
         let debts = plan.debts().filter(|debts| room.takes(&plan.config.name, debts.debts.len()));
         tables.limits.extend(debts.map(|debts| HandedRate::new(&plan.config.name, debts)));
+    }
+    for plan in &snapshot.tables {
+        let contents = plan.contents();
+        if room.takes(plan.name(), contents.entries.len()) {
+            tables.tables.push(HandedTable::new(plan.name(), contents));
+        }
     }
     for plan in &snapshot.listeners {
         let name = &plan.config.name;
@@ -71,7 +78,8 @@ fn ejections(plan: &UpstreamPlan) -> Vec<HandedEjection> {
 }
 
 fn cookies(plan: &UpstreamPlan, room: &mut EntryRoom) -> Option<HandedCookies> {
-    let learned = plan.affinity.as_ref()?.learned_cookies(plan.seconds(clock::now()));
+    let affinity = plan.affinity.as_ref()?;
+    let learned = affinity.learned_servers(plan.seconds(clock::now()));
     if learned.is_empty() || !room.takes(&plan.config.name, learned.len()) {
         return None;
     }
@@ -79,7 +87,9 @@ fn cookies(plan: &UpstreamPlan, room: &mut EntryRoom) -> Option<HandedCookies> {
     let stays = |server: &ServerId| plan.leaves_at.get(server.index()).is_some_and(Option::is_none);
     let cookies = learned.into_iter().filter(|(_, server)| stays(server));
     let cookies = cookies.map(|(cookie, server)| (cookie, u64::from(server.0)));
-    Some(HandedCookies::new(&plan.config.name, plan.affinity.as_ref()?.cookie(), servers, cookies))
+    let of =
+        LearnedOf { upstream: &plan.config.name, cookie: affinity.cookie(), hash_key: affinity.hash_key() };
+    Some(HandedCookies::new(&of, servers, cookies))
 }
 
 /// Goes on with the tables of the process before, as they are after this time; no worker runs yet.
@@ -90,6 +100,11 @@ pub(super) fn resume(config: &Config, snapshot: &Snapshot, tables: &HandedTables
     for handed in &tables.limits {
         if let Some(plan) = snapshot.limits.iter().find(|plan| *plan.config.name == *handed.name) {
             plan.resume(&handed.debts(later));
+        }
+    }
+    for handed in &tables.tables {
+        if let Some(plan) = snapshot.table(&handed.name) {
+            plan.resume(&handed.contents(later));
         }
     }
     let listener = |name: &str| {
@@ -129,6 +144,7 @@ fn resume_cookies(snapshot: &Snapshot, handed: &HandedCookies) {
     let Some(affinity) = plan.affinity.as_ref().filter(|affinity| affinity.cookie() == handed.cookie) else {
         return;
     };
+    affinity.set_hash_key(handed.hash_key);
     let now_s = plan.seconds(clock::now());
     let places: HashMap<&str, usize> =
         handed.servers.iter().filter_map(|name| Some((name.as_str(), plan.in_service(name)?))).collect();

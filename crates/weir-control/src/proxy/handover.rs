@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use weir_config::{Config, ListenAddress};
 use weir_http::WallTime;
+use weir_traffic::health::AgentReport;
 use weir_traffic::{Health, Mode};
 
 use super::{Proxy, handed_tables, known_addresses};
 use crate::lifecycle::upgrade::handover::{
-    AddressRole, HandedAddress, HandedChange, HandedHealth, HandedMode, HandedState, Handover, Takeover,
+    AddressRole, HandedAddress, HandedAgent, HandedChange, HandedHealth, HandedMode, HandedState, Handover,
+    Takeover,
 };
 use crate::lifecycle::upgrade::running_requests::{OccupiedSlots, RunningRequests};
 use crate::servers::modes::ServerModes;
@@ -69,7 +71,11 @@ impl Proxy {
                         .and_then(|modes| modes.deadline_in(upstream, &server.name, now_ms));
                     state.modes.push(HandedMode::new(upstream, server, known.mode(), deadline_ms));
                 }
-                if known.health() == Health::Down {
+                let report = plan.live[at].agent_report();
+                if *report != AgentReport::default() {
+                    state.agents.push(HandedAgent::new(upstream, &server.name, &report));
+                }
+                if known.probed_health() == Health::Down {
                     let (upstream, server) = (upstream.to_owned(), server.name.to_string());
                     state.health.push(HandedHealth { upstream, server });
                 }
@@ -83,10 +89,12 @@ impl Proxy {
         RunningRequests::new(&self.current.load())
     }
 
-    /// The slots for requests of the process before; `None`: no server has a limit.
+    /// The slots for requests of the process before; `None`: no server may have a limit.
     pub fn slots_to_occupy(&self) -> Option<OccupiedSlots> {
         let is_limited = self.in_use.upstreams.iter().any(|upstream| {
-            upstream.max_requests.is_some() || upstream.servers.iter().any(|it| it.max_requests.is_some())
+            let has_agents = upstream.health.as_ref().is_some_and(|health| health.agent.is_some());
+            let of_config = || upstream.servers.iter().any(|server| server.max_requests.is_some());
+            upstream.max_requests.is_some() || has_agents || of_config()
         });
         is_limited.then(|| OccupiedSlots::new(&self.current))
     }
@@ -185,6 +193,20 @@ pub(super) fn mark_down(snapshot: &Snapshot, state: &HandedState) {
         if let Some(at) = plan.in_service(server).filter(|at| plan.probes[*at].is_some()) {
             plan.balancer().states()[at].set_health(Health::Down);
             plan.live[at].last_change.record("it was down when another process took over".to_owned());
+        }
+    }
+}
+
+/// Goes on with what agents have said, before any server gets a request.
+pub(super) fn resume_agents(snapshot: &Snapshot, state: &HandedState) {
+    for handed in &state.agents {
+        let Some((_, plan)) = snapshot.upstream(&handed.upstream) else { continue };
+        let has_agent = |at: &usize| plan.config.agent(&plan.config.servers[*at]).is_some();
+        let place = plan.in_service(&handed.server).filter(has_agent);
+        if let (Some(at), Some(report)) = (place, handed.report()) {
+            plan.live[at].set_agent_report(report);
+            plan.apply_agent(at);
+            plan.live[at].last_change.record("its agent has said so to the process before".to_owned());
         }
     }
 }

@@ -13,7 +13,8 @@ use weir_proxy::state::snapshot::{Snapshot, UpstreamPlan};
 /// Those of all servers in use.
 pub(super) fn collect(snapshot: &Snapshot) -> KnownAddresses {
     let mut known = KnownAddresses::new();
-    for plan in &snapshot.upstreams {
+    // Of names that requests give, not even the addresses are for others, nor those of others for them.
+    for plan in snapshot.upstreams.iter().filter(|plan| !plan.is_dynamic()) {
         for (server, live) in plan.config.servers.iter().zip(&plan.live) {
             let ServerAddress::Name { host, .. } = &server.address else { continue };
             for endpoint in live.endpoints.load().iter() {
@@ -33,7 +34,7 @@ pub(super) fn use_known<'a>(plans: impl IntoIterator<Item = &'a Arc<UpstreamPlan
     if known.is_empty() {
         return;
     }
-    for plan in plans {
+    for plan in plans.into_iter().filter(|plan| !plan.is_dynamic()) {
         for (server, live) in plan.config.servers.iter().zip(&plan.live) {
             let ServerAddress::Name { host, port } = &server.address else { continue };
             let Some(addresses) = known.get(host).filter(|_| live.endpoints.load().is_empty()) else {
@@ -70,6 +71,7 @@ pub(super) fn with_stored_address(plan: &UpstreamPlan) -> impl Iterator<Item = u
 
 /// The servers of a plan that stay and have no address.
 pub(super) fn without_address(plan: &UpstreamPlan) -> impl Iterator<Item = usize> {
-    (0..plan.live.len())
-        .filter(|at| plan.leaves_at[*at].is_none() && plan.live[*at].endpoints.load().is_empty())
+    (0..plan.live.len()).filter(|at| {
+        !plan.is_dynamic() && plan.leaves_at[*at].is_none() && plan.live[*at].endpoints.load().is_empty()
+    })
 }

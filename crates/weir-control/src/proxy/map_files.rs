@@ -4,30 +4,45 @@
 
 use std::time::Duration;
 
-use weir_config::{OwnValue, ReadMap, load_map, map_marks};
+use weir_config::{MapFileMark, OwnValue, ReadMap, load_map, map_marks};
 
 /// Keeps the table of a map current, until the task is dropped.
 pub(super) async fn keep_current(map: OwnValue, reload: Duration) {
+    let mut last_seen = None;
     loop {
-        tokio::time::sleep(reload).await;
+        // What has just changed is looked at again soon, since it may still be written.
+        let wait = if last_seen.is_some() { reload.min(SETTLING) } else { reload };
+        tokio::time::sleep(wait).await;
         let looked = map.clone();
         // Not on this thread: a file may be far away, and a large one takes a while.
-        if weir_tasks::blocking(move || read_changes(&looked)).await.is_none() {
-            return;
+        match weir_tasks::blocking(move || read_changes(&looked, last_seen)).await {
+            Some(seen) => last_seen = seen,
+            None => return,
         }
     }
 }
 
-/// Reads the files of a map, if they have changed since.
-fn read_changes(map: &OwnValue) {
-    let Some(definition) = map.map() else { return };
-    let Some(live) = definition.live() else { return };
+/// For so long a file has to stay as it is before it is read: programs that do not replace it but write into it are not done with it at once.
+const SETTLING: Duration = Duration::from_secs(1);
+
+/// Reads the files of a map, if they have changed since and are as they were when they were looked at last; the marks of those that are not yet.
+fn read_changes(map: &OwnValue, last_seen: Option<Vec<MapFileMark>>) -> Option<Vec<MapFileMark>> {
+    let definition = map.map()?;
+    let live = definition.live()?;
     let marks = map_marks(definition);
     if live.is_of(&marks) {
-        return;
+        return None;
     }
-    let files: Vec<String> = definition.files.iter().map(|file| file.display().to_string()).collect();
-    match load_map(map) {
+    if last_seen.is_none_or(|seen| seen != marks) {
+        return Some(marks);
+    }
+    let files: Vec<String> = definition.sources().map(|file| file.display().to_string()).collect();
+    let loaded = load_map(map);
+    let after = map_marks(definition);
+    if after != marks {
+        return Some(after);
+    }
+    match loaded {
         Ok(table) => {
             let entries = table.len();
             live.replace(ReadMap { table: table.into(), marks });
@@ -44,4 +59,5 @@ fn read_changes(map: &OwnValue) {
             );
         }
     }
+    None
 }

@@ -7,6 +7,7 @@ mod first_plan;
 mod accept;
 mod open;
 mod discovered;
+mod requested_names;
 mod set_servers;
 mod reload;
 mod new_names;

@@ -13,6 +13,7 @@ use weir_discovery::{NamesInUse, RememberedServers};
 use weir_observe::overview::RoutesFromOverview;
 
 use super::{NewNames, Proxy, known_addresses};
+use crate::lifecycle::privileges;
 use crate::lifecycle::process::open_files_max;
 use crate::lifecycle::sockets::listening_sockets::OpenedSockets;
 use crate::servers::discovery::DiscoveryThread;
@@ -98,6 +99,7 @@ impl Proxy {
     }
 
     fn apply_config(&mut self, config: &Config, new_names: NewNames) -> Result<ReloadReport, StartError> {
+        privileges::check_sources(config)?;
         let before = self.current.load_full();
         let mut snapshot = before.succeeded_by(config, &self.inputs)?;
         internal_authority::prepare(&snapshot)?;

@@ -35,7 +35,8 @@ impl Proxy {
         let mut changed: Vec<(usize, Arc<Upstream>)> = Vec::new();
         for ServerChanges { upstream, servers } in changes {
             let Some((place, plan)) = before.upstream(&upstream) else { continue };
-            if plan.declared().servers != servers {
+            let is_stale = plan.named.as_ref().is_some_and(|named| named.is_stale());
+            if is_stale || plan.declared().servers != servers {
                 changed.push((place, Arc::new(plan.declared().with_servers(servers))));
             }
         }

@@ -157,6 +157,7 @@ impl Proxy {
     /// Goes on with what the process before has found out.
     fn resume(&self, config: &Config, snapshot: &Snapshot, state: &HandedState) {
         handover::mark_down(snapshot, state);
+        handover::resume_agents(snapshot, state);
         handover::resume_tables(config, snapshot, state);
         if state.is_handed_over {
             self.hand_over.resume();
@@ -266,6 +267,7 @@ impl Proxy {
             queries,
             current,
             Arc::clone(&self.names_changed),
+            self.commands.clone(),
         ));
         let current = Arc::clone(&self.current);
         let refusals = move || refusals::report(Arc::clone(&current));

@@ -15,6 +15,7 @@ use hickory_resolver::net::NetError;
 use tokio::sync::Notify;
 use weir_config::{Dns, ServerAddress};
 use weir_discovery::{SYSTEM_FILE, dns_resolver};
+use weir_sort::CompactSort as _;
 
 use crate::start_error::UnresolvedName;
 use weir_proxy::net::clock::{self, Instant};
@@ -62,7 +63,9 @@ impl NameResolver {
         }
     }
 
-    async fn lookup(&self, host: &str) -> Result<LookupIp, NetError> {
+    /// # Errors
+    /// When there is no answer, or none with an address.
+    pub(crate) async fn lookup(&self, host: &str) -> Result<LookupIp, NetError> {
         self.ready()?.lookup_ip(host).await
     }
 }
@@ -79,8 +82,11 @@ pub(crate) struct Name {
 }
 
 impl Name {
-    /// That of a server, if it is known by a name.
+    /// That of a server, if it is known by a name; not one that requests give, whose addresses are checked before they are known.
     pub(crate) fn new(plan: &UpstreamPlan, server: usize) -> Option<Self> {
+        if plan.is_dynamic() {
+            return None;
+        }
         let ServerAddress::Name { host, port } = &plan.config.servers[server].address else { return None };
         Some(Self {
             upstream: plan.config.name.clone(),
@@ -156,7 +162,7 @@ impl Name {
 
     /// Puts new addresses in use, if they are new; whether they are.
     fn publish(&self, mut endpoints: Vec<Endpoint>) -> bool {
-        endpoints.sort_by_key(ToString::to_string);
+        endpoints.sort_compact_by_key(ToString::to_string);
         endpoints.dedup();
         if endpoints.is_empty() {
             return false;

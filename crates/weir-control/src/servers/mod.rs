@@ -6,4 +6,5 @@ pub(crate) mod health;
 pub(crate) mod ejection;
 pub(crate) mod slow_start;
 pub(crate) mod outcome_history;
+pub(crate) mod requested_names;
 pub(crate) mod dns_names;

@@ -204,6 +204,11 @@ impl<'a> Serving<'a> {
                 let _gone = outcome.send(self.proxy.change(&change, requester));
             }
             CommandKind::Servers(sets, _under_way) => self.proxy.take_server_sets(sets),
+            CommandKind::Names(upstream, under_way) => {
+                // What comes from here on is for the next command.
+                drop(under_way);
+                self.proxy.take_requested_names(&upstream);
+            }
             CommandKind::Fragments(sets, _under_way) => self.take_fragments(sets),
             CommandKind::GiveUp(_) => {}
         }

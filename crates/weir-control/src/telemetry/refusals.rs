@@ -32,8 +32,14 @@ const OF_LISTENERS: [&str; 11] = [
 ];
 
 /// Reasons that are told by upstream: no place for a request.
-const OF_UPSTREAMS: [&str; 10] = [
+const OF_UPSTREAMS: [&str; 16] = [
     "no-server",
+    "server-not-allowed",
+    "address-not-allowed",
+    "resolver-failed",
+    "resolve-timed-out",
+    "too-many-names",
+    "affinity-unavailable",
     "all-servers-full",
     "queue-full",
     "queue-evicted",

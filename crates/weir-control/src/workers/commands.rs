@@ -35,6 +35,8 @@ pub enum CommandKind {
     Change(ServerChange, oneshot::Sender<Result<(Server, Server), CommandRejected>>),
     /// Use what sources of servers say; under way until it is carried out.
     Servers(Vec<ServerSet>, CommandUnderWay),
+    /// Use the names that requests have asked for of servers of this upstream; under way until it is carried out.
+    Names(Box<str>, CommandUnderWay),
     /// Use what stores of routes say; under way until it is carried out.
     Fragments(Vec<FragmentSet>, CommandUnderWay),
     /// End the process, for this reason: a part of it does not work any more.
@@ -79,6 +81,10 @@ impl ServerChange {
         let place = config.upstreams.iter().position(|upstream| *upstream.name == *self.upstream);
         let place = place.ok_or_else(|| CommandRejected::NoUpstream(self.upstream.clone()))?;
         let upstream = &config.upstreams[place];
+        if upstream.dynamic.is_some() {
+            let why = "its servers are those that requests name: only their modes can be set";
+            return Err(CommandRejected::Refused(why.to_owned()));
+        }
         let mut servers = upstream.servers.clone();
         let server = servers.iter_mut().find(|server| *server.name == *self.server);
         let unknown = || CommandRejected::NoServer(self.upstream.clone(), self.server.clone());
@@ -214,6 +220,11 @@ impl CommandSender {
     /// What sources of servers have said; whether there is a receiver.
     pub(crate) fn set_servers(&self, sets: Vec<ServerSet>, under_way: CommandUnderWay) -> bool {
         self.send(CommandKind::Servers(sets, under_way), "discovery").is_ok()
+    }
+
+    /// Names that requests have asked for are resolved; whether there is a receiver.
+    pub(crate) fn use_names(&self, upstream: Box<str>, under_way: CommandUnderWay) -> bool {
+        self.send(CommandKind::Names(upstream, under_way), "requests").is_ok()
     }
 
     /// What stores of routes have said; whether there is a receiver.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use weir_sort::CompactSort as _;
 use weir_traffic::route::RegexCache;
 
 use super::annotations::{self, AnnotationHandling, IngressDraft, IngressProblem};
@@ -117,7 +118,7 @@ pub fn check_manifests(texts: &[&str]) -> Vec<ManifestFindings> {
         });
     }
     for found in &mut all {
-        found.findings.sort_by_key(|finding| (finding.line, finding.column));
+        found.findings.sort_compact_by_key(|finding| (finding.line, finding.column));
     }
     all
 }

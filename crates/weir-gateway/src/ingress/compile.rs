@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use weir_config::{
     AccessList, KeyLimit, LimitUse, LoadedCertificate, RouteSettings, UpstreamTls, is_normal_path,
 };
+use weir_sort::CompactSort as _;
 use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::{BoundedRegexes, PathMatch, RouteRegex};
 
@@ -183,7 +184,7 @@ impl CompiledIngress {
     /// The hosts of its rules, each once.
     pub(super) fn hosts(&self) -> Vec<&str> {
         let mut hosts: Vec<&str> = self.paths.iter().map(|path| &*path.host).collect();
-        hosts.sort_unstable();
+        hosts.sort_compact();
         hosts.dedup();
         hosts
     }
@@ -220,7 +221,7 @@ pub(super) fn compile(ingress: &Ingress, store: &ObjectStore, settings: &Gateway
     let (paths, default_backend) = work.paths(ingress);
     let certificates = work.certificates(ingress);
     let Compilation { mut problems, uses, .. } = work;
-    problems.sort();
+    problems.sort_compact();
     problems.dedup();
     CompiledIngress {
         created: ingress.metadata.creation_timestamp.clone().unwrap_or_else(|| "~".into()),

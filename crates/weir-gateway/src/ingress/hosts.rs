@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use weir_config::LoadedCertificate;
+use weir_sort::CompactSort as _;
 use weir_traffic::rewrite::Rewrite;
 use weir_traffic::route::{PathMatch, RegexCache};
 
@@ -101,7 +102,8 @@ impl<'a> HostTable<'a> {
         cache: &'a mut RegexCache,
     ) -> Self {
         let mut oldest_first: Vec<&Arc<CompiledIngress>> = ingresses.values().collect();
-        oldest_first.sort_by(|one, other| (&one.created, &one.key).cmp(&(&other.created, &other.key)));
+        oldest_first
+            .sort_compact_by(|one, other| (&one.created, &one.key).cmp(&(&other.created, &other.key)));
         let (canaries, others): (Vec<_>, Vec<_>) =
             oldest_first.into_iter().partition(|ingress| ingress.draft.canary.is_canary);
         let mut table = Self::default();
@@ -498,7 +500,8 @@ impl<'a> HostPlan<'a> {
     fn arrange(&mut self) {
         let is_regex = self.is_regex;
         self.places.clear();
-        self.entries.sort_by_key(|entry| (!is_regex && !entry.path.is_exact, Reverse(entry.path.text.len())));
+        self.entries
+            .sort_compact_by_key(|entry| (!is_regex && !entry.path.is_exact, Reverse(entry.path.text.len())));
     }
 }
 

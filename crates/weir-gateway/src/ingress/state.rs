@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use weir_config::UpstreamIndex;
+use weir_sort::CompactSort as _;
 use weir_traffic::route::RegexCache;
 
 use super::annotations::IngressProblem;
@@ -273,7 +274,7 @@ impl IngressInput<'_> {
             problems.entry(key).or_default().push(problem);
         }
         for list in problems.values_mut() {
-            list.sort();
+            list.sort_compact();
             list.dedup();
         }
         problems

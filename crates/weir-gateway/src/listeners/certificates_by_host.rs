@@ -6,6 +6,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use weir_config::LoadedCertificate;
+use weir_sort::CompactSort as _;
 
 use super::GatewayListenerPlan;
 use crate::names::hosts::covers;
@@ -17,7 +18,7 @@ pub(super) fn certificates_by_host(plans: &[&GatewayListenerPlan]) -> Vec<Arc<Lo
     let hosts: Vec<&str> = holders.iter().map(|plan| &*plan.hostname).collect();
     let mut in_order = holders.clone();
     // Stable: the listener for every host first, the others as they are written.
-    in_order.sort_by_key(|plan| !plan.hostname.is_empty());
+    in_order.sort_compact_by_key(|plan| !plan.hostname.is_empty());
     let mut shown: Vec<(&Arc<LoadedCertificate>, Vec<Box<str>>)> = Vec::new();
     for plan in in_order {
         for certificate in &plan.certificates {

@@ -13,6 +13,7 @@ use weir_config::{
     ClientCertificates, ListenAddress, ListenerParts, ListenerProtocol, ListenerTls, LoadedCertificate,
     PriorKnowledge,
 };
+use weir_sort::CompactSort as _;
 
 use weir_traffic::route::HostPattern;
 
@@ -183,7 +184,7 @@ pub(crate) fn plan(
                 .is_none_or(|served| *served == ObjectKey::from_object_meta(&gateway.metadata))
     };
     let mut gateways: Vec<_> = store.gateways.values().filter(|gateway| is_ours(gateway)).collect();
-    gateways.sort_by(|one, other| age(&one.metadata).cmp(&age(&other.metadata)));
+    gateways.sort_compact_by(|one, other| age(&one.metadata).cmp(&age(&other.metadata)));
     let mut plans: Vec<GatewayPlan> = Vec::new();
     for gateway in gateways {
         let mut plan = plan_gateway(gateway, (store, kept), settings);
@@ -436,7 +437,7 @@ fn mark_overlaps(listeners: &mut [GatewayListenerPlan]) {
 /// The hosts of listeners, the most specific first: those without a wildcard, then the longest.
 fn isolated_names(plans: &[&GatewayListenerPlan]) -> Vec<HostPattern> {
     let mut names: Vec<&str> = plans.iter().map(|plan| &*plan.hostname).collect();
-    names.sort_by_key(|name| (name.is_empty(), name.starts_with('*'), Reverse(name.len()), *name));
+    names.sort_compact_by_key(|name| (name.is_empty(), name.starts_with('*'), Reverse(name.len()), *name));
     let pattern = |name: &str| match name {
         "" => Some(HostPattern::ANY),
         name => HostPattern::parse(name).ok(),

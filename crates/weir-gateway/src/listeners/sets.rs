@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use weir_sort::CompactSort as _;
+
 use crate::api::{GROUP, Gateway, ListenerSet};
 use crate::names::selectors::selects;
 use crate::policies::age;
@@ -31,7 +33,7 @@ pub(crate) fn of_gateway(gateway: &Gateway, store: &ObjectStore) -> Vec<Listener
     let key = ObjectKey::from_object_meta(&gateway.metadata);
     let is_its = |set: &&Arc<ListenerSet>| gateway_of_set(set).as_ref() == Some(&key);
     let mut sets: Vec<_> = store.listener_sets.values().filter(is_its).collect();
-    sets.sort_by(|one, other| age(&one.metadata).cmp(&age(&other.metadata)));
+    sets.sort_compact_by(|one, other| age(&one.metadata).cmp(&age(&other.metadata)));
     let plan = |set: &Arc<ListenerSet>| ListenerSetPlan {
         key: ObjectKey::from_object_meta(&set.metadata),
         set: Arc::clone(set),

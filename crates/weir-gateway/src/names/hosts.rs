@@ -2,6 +2,7 @@
 //!
 //! A hostname is a name in lower case, `*.` and a name, or empty for every host.
 
+use weir_sort::CompactSort as _;
 use weir_traffic::route::{HostError, HostPattern};
 
 use crate::api::SharedText;
@@ -59,7 +60,7 @@ pub(crate) fn in_common(listener: &str, route: &[SharedText], others: &[&str]) -
             Some(if *host == **name { name.clone() } else { host.into() })
         })
         .collect();
-    hosts.sort();
+    hosts.sort_compact();
     hosts.dedup();
     // Kept for each route.
     hosts.shrink_to_fit();

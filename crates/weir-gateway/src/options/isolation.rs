@@ -10,6 +10,7 @@ use std::sync::Arc;
 use weir_config::{
     Config, Listener, Route, RouteAction, RouteSettings, SplitAction, TokenKeys, Upstream, UpstreamIndex,
 };
+use weir_sort::CompactSort as _;
 
 use crate::refusal::checked_route;
 use crate::store::ObjectKey;
@@ -84,7 +85,7 @@ pub fn changed_owners(config: &Config, last: Option<&Config>) -> Vec<ListenerOwn
         .filter(|listener| !is_known(listener))
         .map(|listener| ListenerOwner::new(listener))
         .collect();
-    owners.sort();
+    owners.sort_compact();
     owners.dedup();
     owners
 }
@@ -133,7 +134,7 @@ pub fn hold_back(
         }
     }
     made.upstreams = places.upstreams;
-    made.listeners.sort_by(|one, other| one.name.cmp(&other.name));
+    made.listeners.sort_compact_by(|one, other| one.name.cmp(&other.name));
     // Where upstreams have other places, all else holds as it did.
     Config::from_parts(made).unwrap_or_else(|_| last.clone())
 }

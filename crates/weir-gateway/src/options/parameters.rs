@@ -163,7 +163,7 @@ fn read_config(text: &str, admin_port: u16) -> Result<SharedText, String> {
     if let Some(([section, key], problem, help)) =
         checked.config.as_ref().and_then(|config| unfit_for_pods(config, admin_port))
     {
-        checked = checked.reject_key([section, key], &*problem, &*help);
+        checked = checked.reject_key(&[section, key], &*problem, &*help);
         // The key may not be in the text.
         if checked.config.is_some() {
             return Err(format!("`config`: {problem} ({help})"));

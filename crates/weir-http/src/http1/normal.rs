@@ -255,7 +255,7 @@ fn plain_length(value: &[u8], lenient: &Lenient) -> Option<u64> {
     (!repeated || lenient.repeated_equal_length).then_some(first)
 }
 
-/// Appends `target` with every byte of its path and query percent-encoded that a target cannot contain. Control bytes
+/// Appends `target` without its fragment, where that is relaxed, and with every byte of its path and query percent-encoded that a target cannot contain. Control bytes
 /// stay, and the strict parser refuses them.
 fn encode_target(out: &mut Vec<u8>, target: &[u8], lenient: &Lenient) {
     // A host is never encoded: every parser has to see the same host.
@@ -268,6 +268,10 @@ fn encode_target(out: &mut Vec<u8>, target: &[u8], lenient: &Lenient) {
         None => target.len(),
     };
     out.extend_from_slice(&target[..start]);
+    // What is behind it is no part of what a client asks for (RFC 9110 section 4.2.5).
+    let fragment = if lenient.target_fragment { memchr::memchr(b'#', &target[start..]) } else { None };
+    let is_plain = |at: &usize| target[start + at..].iter().all(|byte| *byte > b' ' && *byte != 0x7f);
+    let target = &target[..fragment.filter(is_plain).map_or(target.len(), |at| start + at)];
     for (index, &byte) in target.iter().enumerate().skip(start) {
         let encode = match byte {
             b'%' => {

@@ -1,7 +1,7 @@
 //! `host[:port]`: the value of Host, the authority of an absolute target, the target of CONNECT.
 //!
 //! Userinfo is refused everywhere (RFC 9110 section 4.2.4), ports are 1 to 65535 without leading zeros, and an
-//! address in brackets must be IPv6 or of a later version. Nothing is resolved. What is forwarded stays as it came; rules compare the form that
+//! address in brackets must be IPv6 or of a later version. A name has a label at either end: one dot may follow it, none may precede it. Nothing is resolved. What is forwarded stays as it came; rules compare the form that
 //! [`normalize_authority`] gives.
 
 use std::io::Write as _;
@@ -36,7 +36,8 @@ impl<'a> Authority<'a> {
             if bytes.get(len) == Some(&b'%') {
                 len = encoded_host_len(bytes)?;
             }
-            if len == 0 && !bytes.is_empty() {
+            let has_empty_label = bytes.first() == Some(&b'.') || bytes[..len].ends_with(b"..");
+            if (len == 0 || has_empty_label) && !bytes.is_empty() {
                 return None;
             }
             bytes.split_at(len)
@@ -125,12 +126,21 @@ mod tests {
             ("[::FFFF:192.0.2.1]:81", "[::ffff:192.0.2.1]:81"),
             ("[vF.A:b]", "[vf.a:b]"),
             ("", ""),
-            (".", ""),
         ] {
             let mut text = b"X.: ".to_vec();
             text.extend_from_slice(authority.as_bytes());
             normalize_authority(&mut text, 4, 80);
             assert_eq!(text.escape_ascii().to_string(), format!("X.: {expected}"), "{authority}");
+        }
+    }
+
+    #[test]
+    fn a_name_has_a_label_at_either_end() {
+        for refused in [".", "..", ".:80", ".a.test", "..a.test", "a.test..", "a.test..:80", "%61.."] {
+            assert_eq!(Authority::parse(refused.as_bytes()), None, "{refused}");
+        }
+        for taken in ["a.test.", "a.test.:80", "a..test", "%61."] {
+            assert!(Authority::parse(taken.as_bytes()).is_some(), "{taken}");
         }
     }
 }

@@ -35,7 +35,17 @@ impl FieldSet {
         FieldName::XRealIp,
     ]);
 
-    /// Fields of a response that are never copied.
+    /// Fields by which a server asks the proxy in front of it for something: no matter of a client.
+    pub const FOR_PROXY: Self = Self::new(&[
+        FieldName::XAccelRedirect,
+        FieldName::XAccelExpires,
+        FieldName::XAccelBuffering,
+        FieldName::XAccelLimitRate,
+        FieldName::XAccelCharset,
+        FieldName::XSendfile,
+    ]);
+
+    /// Fields of a response that are never copied: those of the connection, and those [for the proxy](Self::FOR_PROXY).
     pub const RESPONSE_HOP: Self = Self::new(&[
         FieldName::ContentLength,
         FieldName::TransferEncoding,
@@ -44,7 +54,8 @@ impl FieldSet {
         FieldName::ProxyConnection,
         FieldName::Te,
         FieldName::Upgrade,
-    ]);
+    ])
+    .with(Self::FOR_PROXY);
 
     /// The set of `names`.
     pub const fn new(names: &[FieldName]) -> Self {

@@ -60,6 +60,8 @@ pub struct Lenient {
     pub unencoded_target: bool,
     /// The same, and SP, `#`, DEL and `%` without digits.
     pub unsafe_target: bool,
+    /// A target may have a fragment: `#` and what follows; it is cut off.
+    pub target_fragment: bool,
     /// The same Content-Length may be repeated (`5, 5` or two fields); it becomes one.
     pub repeated_equal_length: bool,
     /// A Content-Length may have leading zeros; they are dropped.
@@ -82,7 +84,7 @@ impl Lenient {
         match rule {
             Rule::BareLf => self.bare_lf,
             Rule::ObsFold => self.obs_fold,
-            Rule::BadTarget => self.unencoded_target || self.unsafe_target,
+            Rule::BadTarget => self.unencoded_target || self.unsafe_target || self.target_fragment,
             Rule::BadRequestLine => self.unsafe_target,
             Rule::RepeatedLength => self.repeated_equal_length,
             Rule::BadLength => self.padded_length,

@@ -88,6 +88,12 @@ names! {
     RetryAfter "Retry-After",
     Traceparent "traceparent",
     Tracestate "tracestate",
+    XAccelRedirect "X-Accel-Redirect",
+    XAccelExpires "X-Accel-Expires",
+    XAccelBuffering "X-Accel-Buffering",
+    XAccelLimitRate "X-Accel-Limit-Rate",
+    XAccelCharset "X-Accel-Charset",
+    XSendfile "X-Sendfile",
 }
 
 // One bit per name: see `bit`.
@@ -118,7 +124,7 @@ const SLOTS: usize = 128;
 #[inline]
 const fn slot(name: [u64; WORDS]) -> usize {
     // Found by trial so that no two known names share a slot; the compiler refuses it when a new name spoils that.
-    const FACTOR: u64 = 0x28c0_3fbf_e698_ac7f;
+    const FACTOR: u64 = 0x1c42_a396_ef29_2017;
     let mixed = (name[0] ^ name[1] ^ name[2]) | repeat(0x20);
     (mixed.wrapping_mul(FACTOR) >> (u64::BITS - SLOTS.ilog2())) as usize
 }

@@ -300,6 +300,11 @@ impl RequestFacts {
         self.expectation = Expectation::None;
     }
 
+    /// No other protocol is asked for.
+    pub(super) fn forget_upgrade(&mut self) {
+        self.upgrade = None;
+    }
+
     /// The spans of values that mean something for the request as a whole.
     pub(super) fn spans_mut(&mut self) -> impl Iterator<Item = &mut TextSpan> {
         self.host.iter_mut().chain(&mut self.upgrade)

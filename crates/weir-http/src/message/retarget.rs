@@ -15,19 +15,22 @@ use super::span::TextSpan;
 use super::target::TargetForm;
 use crate::bytes::is_target_byte;
 
-/// Fields about the body, which is gone, and those that make a response of a part of what is asked for, or of nothing.
-const OF_BODY_AND_CONDITIONS: [&str; 10] = [
-    "content-length",
-    "transfer-encoding",
-    "expect",
-    "trailer",
-    "range",
-    "if-range",
-    "if-match",
-    "if-none-match",
-    "if-modified-since",
-    "if-unmodified-since",
-];
+/// Fields about the body, which is gone.
+const OF_BODY: [&str; 6] =
+    ["content-length", "transfer-encoding", "expect", "trailer", "content-type", "content-encoding"];
+
+/// Fields that ask for another protocol behind the head.
+const OF_UPGRADES: [&str; 2] = ["upgrade", "http2-settings"];
+
+/// Fields that make a response of a part of what is asked for, or of nothing.
+const OF_CONDITIONS: [&str; 6] =
+    ["range", "if-range", "if-match", "if-none-match", "if-modified-since", "if-unmodified-since"];
+
+/// Whether a path has `.` or `..` between slashes once these are decoded. Paths of requests have none any more.
+fn leads_up(path: &[u8]) -> bool {
+    let path = String::from_utf8_lossy(path).to_ascii_lowercase().replace("%2e", ".").replace("%2f", "/");
+    path.split('/').any(|segment| segment == "." || segment == "..")
+}
 
 impl RequestHead {
     /// Gives the request another path and query, which have to begin with `/`. The path is taken in its normal form. The host stays, and so does all that
@@ -36,7 +39,7 @@ impl RequestHead {
     /// `text` is the text of this head. A target in the authority or asterisk form, which has no path, stays as it is.
     ///
     /// # Errors
-    /// When it is no target, or is too long.
+    /// When it is no target, is too long, or leads up from where it says by slashes that are decoded.
     pub fn replace_target(
         &mut self,
         text: &mut Vec<u8>,
@@ -63,6 +66,9 @@ impl RequestHead {
             EncodedSlashRule::Decode => EncodedSlashRule::Decode,
             EncodedSlashRule::Keep | EncodedSlashRule::Refuse => EncodedSlashRule::Keep,
         };
+        if slash == EncodedSlashRule::Decode && leads_up(path) {
+            return Err(Rule::BadTarget);
+        }
         let mut written = Vec::with_capacity(target.len());
         write_normal_path(&mut written, path, slash);
         let path_len = written.len();
@@ -90,6 +96,17 @@ impl RequestHead {
     ///
     /// `text` is the text of this head.
     pub fn become_get(&mut self, text: &mut Vec<u8>) {
+        self.protocol = None;
+        self.facts.forget_upgrade();
+        self.drop_body(text);
+        self.drop_fields(text, &OF_UPGRADES);
+        self.drop_conditions(text);
+    }
+
+    /// Makes a GET without a body of it, or leaves it a HEAD: for the same content from another place. Conditions and ranges are about that, and stay.
+    ///
+    /// `text` is the text of this head.
+    pub fn drop_body(&mut self, text: &mut Vec<u8>) {
         const GET: &[u8] = b"GET";
         if self.method != Method::Head {
             let place = self.method_span;
@@ -99,17 +116,34 @@ impl RequestHead {
         }
         self.facts.content_length = None;
         self.facts.is_open = false;
+        self.drop_fields(text, &OF_BODY);
+        self.facts.forget_expectation();
+        debug_assert_eq!(self.body(), Framing::None);
+    }
+
+    /// Takes out conditions and ranges, which were meant for another response than the one that it gets. `text` is the text of this head.
+    pub fn drop_conditions(&mut self, text: &mut Vec<u8>) {
+        self.drop_fields(text, &OF_CONDITIONS);
+    }
+
+    /// Takes out the fields with these names.
+    fn drop_fields(&mut self, text: &mut Vec<u8>, names: &[&str]) {
+        self.drop_fields_where(text, |sent| {
+            names.iter().any(|one| sent.eq_ignore_ascii_case(one.as_bytes()))
+        });
+    }
+
+    /// Takes out the fields whose name is one that no reader is to see. None of them may be one that frames the message or names its host. `text` is the
+    /// text of this head.
+    pub fn drop_fields_where(&mut self, text: &mut Vec<u8>, is_dropped: impl Fn(&[u8]) -> bool) {
         for at in (0..self.fields.len()).rev() {
             let Field { name, value, .. } = self.fields.as_slice()[at];
-            let sent = name.of(text);
-            if OF_BODY_AND_CONDITIONS.iter().any(|one| sent.eq_ignore_ascii_case(one.as_bytes())) {
+            if is_dropped(name.of(text)) {
                 self.fields.remove(at);
                 let line = memchr::memmem::find(&text[value.end()..], b"\r\n").map_or(0, |len| len + 2);
                 self.splice(text, TextSpan::new(name.start as usize, value.end() + line), b"");
             }
         }
-        self.facts.forget_expectation();
-        debug_assert_eq!(self.body(), Framing::None);
     }
 
     /// Replaces what is at `place`, and moves all spans behind it.

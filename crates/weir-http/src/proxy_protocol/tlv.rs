@@ -16,6 +16,8 @@ const SSL_CIPHER: u8 = 0x23;
 const SSL_SIG_ALG: u8 = 0x24;
 const SSL_KEY_ALG: u8 = 0x25;
 const NETNS: u8 = 0x30;
+const AWS: u8 = 0xea;
+const AWS_VPC_ENDPOINT: u8 = 0x01;
 
 /// The longest unique id (section 2.2.5), in bytes.
 const UNIQUE_ID_BYTES_MAX: usize = 128;
@@ -99,6 +101,39 @@ pub struct Tlvs<'a> {
 }
 
 impl<'a> Tlvs<'a> {
+    /// Those of a header that was parsed before, by [`as_bytes`](Self::as_bytes).
+    pub const fn of_checked(bytes: &'a [u8]) -> Self {
+        Self { bytes }
+    }
+
+    /// Their bytes, to be kept longer than the header.
+    pub const fn as_bytes(self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The value of the first of a type, as it was sent.
+    pub fn raw(self, kind: u8) -> Option<&'a [u8]> {
+        raw(self.bytes).map_while(Result::ok).find_map(|(known, value)| (known == kind).then_some(value))
+    }
+
+    /// The application protocol of the connection, if the header names it.
+    pub fn alpn(self) -> Option<&'a [u8]> {
+        self.raw(ALPN)
+    }
+
+    /// The TLS connection of the client, if it has one.
+    pub fn ssl(self) -> Option<SslTlv<'a>> {
+        self.iter().find_map(|tlv| if let Tlv::Ssl(ssl) = tlv { Some(ssl) } else { None })
+    }
+
+    /// The VPC endpoint that the client came through, by the balancer of AWS: a type of the vendor, with a type of its own in front.
+    pub fn aws_vpc_endpoint(self) -> Option<&'a [u8]> {
+        match self.raw(AWS)? {
+            [AWS_VPC_ENDPOINT, id @ ..] => Some(id),
+            _ => None,
+        }
+    }
+
     /// The values, those of unknown types included.
     pub fn iter(self) -> impl Iterator<Item = Tlv<'a>> {
         raw(self.bytes).map_while(Result::ok).map_while(|(kind, value)| read(kind, value))

@@ -99,6 +99,7 @@ fn limits(lenient: u16) -> HeadLimits {
             bare_lf: bit(0),
             obs_fold: bit(1),
             unsafe_target: bit(2),
+            target_fragment: bit(10),
             repeated_equal_length: bit(3),
             padded_length: bit(4),
             unencoded_target: bit(5),

@@ -25,6 +25,7 @@ fn relaxed_rules_normalise() {
     let bare_lf = Lenient { bare_lf: true, ..none };
     let obs_fold = Lenient { obs_fold: true, ..none };
     let unsafe_target = Lenient { unsafe_target: true, ..none };
+    let target_fragment = Lenient { target_fragment: true, ..none };
     let repeated = Lenient { repeated_equal_length: true, ..none };
     let padded = Lenient { padded_length: true, ..none };
     let unencoded = Lenient { unencoded_target: true, ..none };
@@ -61,6 +62,14 @@ fn relaxed_rules_normalise() {
             "GET /a b\"<>#\u{e9}\x7f%zz%41%4 HTTP/1.1\r\nHost: a\r\n\r\n",
             Ok("GET /a%20b%22%3C%3E%23%C3%A9%7F%25zz%41%254 HTTP/1.1\r\nHost: a\r\n\r\n"),
         ),
+        (
+            target_fragment,
+            "GET /a?b#c HTTP/1.1\r\nHost: a\r\n\r\n",
+            Ok("GET /a?b HTTP/1.1\r\nHost: a\r\n\r\n"),
+        ),
+        (target_fragment, "GET #c HTTP/1.1\r\nHost: a\r\n\r\n", Err(Rule::BadTarget)),
+        (target_fragment, "GET http://a#/c HTTP/1.1\r\nHost: a\r\n\r\n", Err(Rule::BadTarget)),
+        (target_fragment, "GET /a\"#c HTTP/1.1\r\nHost: a\r\n\r\n", Err(Rule::BadTarget)),
         (
             unencoded,
             "GET /a\"<>\\^`{|}\u{e9}?\"<>\\^`{|}\u{e9}[]% HTTP/1.1\r\nHost: a\r\n\r\n",

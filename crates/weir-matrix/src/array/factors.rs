@@ -143,14 +143,21 @@ factor! {
         Discovered = "discovered",
         /// Bodies are rewritten, each match to what it is.
         Rewriting = "rewriting",
+        /// What all servers ask of the proxy counts: that it sends no faster than so, and does not buffer.
+        Accel = "accel",
+        /// Tables count every request, and rules that do not hold ask for the counts.
+        Tables = "tables",
+        /// Requests of a user stay on the server of the first one, by a header.
+        SessionKeys = "session-keys",
     }
 }
 
 /// The features of the product (`docs/order.md`, which is generated from its table), and what of the above tries each.
 #[cfg(test)]
 const TRIED: &[(&str, &[Feature])] = &[
+    ("accel", &[Feature::Accel]),
     ("access lists", &[Feature::Lists]),
-    ("affinity", &[Feature::Affinity]),
+    ("affinity", &[Feature::Affinity, Feature::SessionKeys]),
     ("authentication", &[Feature::Basic, Feature::Jwt, Feature::ForwardAuth]),
     ("buffering", &[Feature::BufferRequests, Feature::BufferResponses]),
     ("cache", &[Feature::Cache]),
@@ -158,6 +165,7 @@ const TRIED: &[(&str, &[Feature])] = &[
     ("error pages", &[Feature::ErrorPages]),
     ("headers", &[Feature::HeaderRules]),
     ("limits", &[Feature::Limits]),
+    ("tables", &[Feature::Tables]),
     ("mirror", &[Feature::Mirror]),
     ("retries", &[Feature::Retries]),
     ("rewrite", &[Feature::Rewrites]),

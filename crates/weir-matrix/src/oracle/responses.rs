@@ -9,7 +9,8 @@ use super::allowed::{Allowed, delivered_min};
 use super::{Broken, OracleFinding, content, ending};
 use crate::array::{Body, Case, Feature, Method};
 use crate::exchange::{
-    REMOVED, SAME_TARGET, SAME_TARGET_AGAIN, ScriptedExchange, TRAILER, TRIED, exchanges, may_be_shared,
+    FOR_PROXY, REMOVED, SAME_TARGET, SAME_TARGET_AGAIN, ScriptedExchange, TRAILER, TRIED, exchanges,
+    may_be_shared,
 };
 use crate::peer::{AskedRequest, ConnectionTape, Speaks};
 
@@ -145,6 +146,9 @@ fn own(allowed: &Allowed, exchange: &ScriptedExchange, got: &Got) -> Result<(), 
 fn rules(case: &Case, got: &Got) -> Result<(), OracleFinding> {
     let is_on = case.has(Feature::HeaderRules);
     let has_set = got.fields.all("x-rule") == ["1"];
+    if FOR_PROXY.iter().any(|(name, _)| got.fields.first(name).or(got.trailers.first(name)).is_some()) {
+        return Err(OracleFinding::new(Broken::Rule, format!("it is for the proxy: {:?}", got.fields)));
+    }
     let has_removed = got.fields.first(REMOVED).is_none();
     if has_set != is_on || has_removed != is_on {
         let what = format!("rules are {}: {:?}", if is_on { "on" } else { "off" }, got.fields);

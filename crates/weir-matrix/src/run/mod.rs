@@ -234,16 +234,17 @@ fn fill(script: &CaseScript, connect: &Connect<'_>) {
 fn first_client(case: Case, script: &CaseScript, mut client: Conversation, connect: &Connect<'_>) {
     let exchange = |id: &str| script.exchange(id).expect("every case has it");
     let (first, tried, same) = (exchange(FIRST), exchange(TRIED), exchange(SAME_TARGET));
+    let has_cookie = case.has(Feature::Affinity) && !case.has(Feature::SessionKeys);
     let outcome = match case.client {
         Client::Pipelined => client.ask_together(&[first, tried, same]),
         Client::H2 | Client::H2c | Client::H2Certificate => client.ask_together(&[first]).and_then(|()| {
-            if case.has(Feature::Affinity) {
+            if has_cookie {
                 client.take_cookie();
             }
             client.ask_together(&[tried, same])
         }),
         Client::Http1 | Client::GrpcWeb | Client::Proxy => client.ask_together(&[first]).and_then(|()| {
-            if case.has(Feature::Affinity) {
+            if has_cookie {
                 client.take_cookie();
             }
             client.ask_together(&[tried])?;

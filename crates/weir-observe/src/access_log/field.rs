@@ -6,6 +6,7 @@
 use std::fmt::Write;
 use std::net::SocketAddr;
 
+use super::mask::Mask;
 use super::record::ExchangeRecord;
 use crate::failure::{Failure, Party};
 use crate::words::affinity::AffinityOutcome;
@@ -35,6 +36,8 @@ macro_rules! fields {
             MatchGroup(Box<str>),
             /// A value that the config defines itself, by its whole name.
             Named(Box<str>),
+            /// Another one, of which something is hidden.
+            Masked(Box<(LogField, Mask)>),
         }
 
         /// Name, field and meaning of every placeholder without parameters.
@@ -92,7 +95,7 @@ fields! {
     CacheReason "cache.reason" "Why the response was not stored, or why a stale one was used.",
     ContentLength "content_length" "Length of the body of the request in bytes, as the client announces it.",
     QueuePosition "queue_position" "Exchanges ahead of this one in the queue; 0 without a queue.",
-    Affinity "affinity" "Session affinity: `kept` on the server of the client, `moved` to another one, or `new` without one.",
+    Affinity "affinity" "Session affinity: `kept` on the server of the client, `moved` to another one, `new` without one, or `unavailable` where it may have no other one.",
     User "user" "User that the client has named (HTTP Basic), right or wrong, or `sub` of its token (JWT).",
     AuthStatus "auth.status" "Status of the answer to `forward_auth`.",
     AuthReason "auth.reason" "Reason code when `forward_auth` had no answer.",
@@ -212,13 +215,7 @@ impl LogField {
                 record.fields.write_named(name, &mut scratch.text);
                 LogValue::bytes(&scratch.text)
             }
-            LogField::RequestHeader(name) => {
-                LogValue::bytes(record.fields.request_field(name).unwrap_or_default())
-            }
-            LogField::ResponseHeader(name) => {
-                LogValue::bytes(record.fields.response_field(name).unwrap_or_default())
-            }
-
+            LogField::Masked(masked) => masked.0.masked_value(&masked.1, record, scratch),
             LogField::Time => scratch.hold(&record.time.rfc3339()),
             LogField::TimeClf => scratch.hold(&record.time.clf()),
             LogField::TimeHaproxy => scratch.hold(&record.time.haproxy()),
@@ -275,11 +272,78 @@ impl LogField {
         }
     }
 
+    /// The field itself, without what hides a part of it.
+    pub(super) fn whole(&self) -> &LogField {
+        if let LogField::Masked(masked) = self { &masked.0 } else { self }
+    }
+
+    /// Whether a mask of this kind fits.
+    pub(super) fn can_hide(&self, mask: &Mask) -> bool {
+        match mask {
+            Mask::Network(..) => {
+                matches!(self, LogField::ClientAddress | LogField::PeerAddress | LogField::LocalAddress)
+            }
+            Mask::Without(_) => matches!(
+                self,
+                LogField::Query
+                    | LogField::Args
+                    | LogField::Target
+                    | LogField::RequestLine
+                    | LogField::HaproxyRequest
+                    | LogField::Referer
+                    | LogField::RequestHeader(_)
+                    | LogField::ResponseHeader(_)
+            ),
+        }
+    }
+
+    /// The value without what a mask hides.
+    fn masked_value<'a>(
+        &self,
+        mask: &Mask,
+        record: &ExchangeRecord<'a>,
+        scratch: &'a mut ValueBuf,
+    ) -> LogValue<'a> {
+        match mask {
+            Mask::Network(four, six) => {
+                let address_of = match self {
+                    LogField::ClientAddress => record.client,
+                    LogField::PeerAddress => record.peer,
+                    _ => record.local,
+                };
+                let network =
+                    |addr: SocketAddr| SocketAddr::new(Mask::network(addr.ip(), (*four, *six)), addr.port());
+                address(address_of.map(network), scratch)
+            }
+            Mask::Without(names) => {
+                let value = self.message_value(record).unwrap_or(LogValue::Absent);
+                scratch.text.clear();
+                match value {
+                    LogValue::Bytes(text) => {
+                        Mask::write_without(names, text, *self == LogField::Args, &mut scratch.text);
+                        LogValue::Bytes(&scratch.text)
+                    }
+                    LogValue::Line([method, target, version]) => {
+                        Mask::write_without(names, target, false, &mut scratch.text);
+                        LogValue::Line([method, &scratch.text, version])
+                    }
+                    other => other,
+                }
+            }
+        }
+    }
+
     /// The value of a placeholder about request, client or connection.
     fn message_value<'a>(&self, record: &ExchangeRecord<'a>) -> Option<LogValue<'a>> {
         let line = [record.method, record.target, record.version];
         Some(match self {
             LogField::Method => LogValue::bytes(record.method),
+            LogField::RequestHeader(name) => {
+                LogValue::bytes(record.fields.request_field(name).unwrap_or_default())
+            }
+            LogField::ResponseHeader(name) => {
+                LogValue::bytes(record.fields.response_field(name).unwrap_or_default())
+            }
             LogField::Target => LogValue::bytes(record.target),
             LogField::Path => LogValue::bytes(record.path),
             LogField::Query => LogValue::bytes(query_of(record.target)),

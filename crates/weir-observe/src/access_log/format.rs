@@ -35,6 +35,30 @@ pub(super) const NAMED: &[(&str, &str)] = &[
     ),
 ];
 
+/// Values that few formats show: found by their names, as those are that the config defines itself.
+pub(super) const NAMED_VALUES: &[(&str, &str)] = &[
+    (
+        "path|decode",
+        "The same without percent-encoding but for control characters, `/`, `\\`, `?` and `#`, as `$uri` of nginx.",
+    ),
+    (
+        "servers",
+        "Names of all servers that were tried, with commas between them, as `$upstream_addr` of nginx; the upstream where none of it could take the request. Of more than four on a route, the first three and the last.",
+    ),
+    (
+        "servers.status",
+        "The status that each of them has answered with, or that of its failure, as `$upstream_status` of nginx.",
+    ),
+    (
+        "servers.seconds",
+        "The time that each of them has taken in seconds, with milliseconds, as `$upstream_response_time` of nginx.",
+    ),
+    (
+        "cache.status",
+        "What the cache did, in the words of `$upstream_cache_status` of nginx: `HIT`, `MISS`, `EXPIRED`, `STALE`, `REVALIDATED` or `BYPASS`.",
+    ),
+];
+
 /// How a line of the access log is composed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogTemplate {
@@ -107,7 +131,8 @@ impl LogTemplate {
         let phases = crate::words::phase::Phase::ALL
             .into_iter()
             .map(|phase| (format!("phase.{}", phase.name()), "Time in this phase in microseconds."));
-        plain.chain(phases).chain([
+        let named = NAMED_VALUES.iter().map(|(name, meaning)| ((*name).to_owned(), *meaning));
+        plain.chain(named).chain(phases).chain([
             ("header.NAME".to_owned(), "A header of the request."),
             ("response.header.NAME".to_owned(), "A header of the response."),
             ("cookie.NAME".to_owned(), "A cookie of the request."),
@@ -119,12 +144,17 @@ impl LogTemplate {
             ),
             ("map.NAME".to_owned(), "What the map `[map.NAME]` says, once the exchange is over."),
             ("vars.NAME".to_owned(), "The variable of this name of the route, or of its listener (`vars`)."),
+            ("proxy.NAME".to_owned(), "A value of the PROXY header of the connection, as in [other placeholders](#placeholders)."),
+            (
+                "table.NAME.COUNTER".to_owned(),
+                "A counter of the table `[table.NAME]`, of the entry for this request, once the exchange is over.",
+            ),
         ])
     }
 
     fn fields(&self) -> impl Iterator<Item = &LogField> {
         self.items.iter().filter_map(|item| match item {
-            FormatItem::Value(field, _) => Some(field),
+            FormatItem::Value(field, _) => Some(field.whole()),
             FormatItem::Literal(_) => None,
         })
     }

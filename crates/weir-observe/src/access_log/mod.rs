@@ -8,6 +8,7 @@ mod render;
 mod format;
 pub(crate) mod escape;
 mod field;
+mod mask;
 mod record;
 mod termination;
 pub mod syslog;

@@ -5,7 +5,8 @@
 
 use super::escape::EscapeRule;
 use super::field::{LogField, PLAIN};
-use super::format::{FormatError, FormatItem, LogTemplate, NAMED};
+use super::format::{FormatError, FormatItem, LogTemplate, NAMED, NAMED_VALUES};
+use super::mask::Mask;
 use crate::words::phase::Phase;
 
 /// A piece of the text before it is known where values stand.
@@ -116,6 +117,11 @@ fn compose_json(pieces: Vec<Piece<'_>>) -> Result<Vec<FormatItem>, FormatError> 
             }
             Piece::Placeholder { name, column } => {
                 let field = resolve(name, column)?;
+                let name = if matches!(field, LogField::Masked(_)) {
+                    name.split('|').next().unwrap_or_default()
+                } else {
+                    name
+                };
                 if keys.contains(&name) {
                     return Err(error(column, &format!("`{name}` stands here twice"), None));
                 }
@@ -131,8 +137,40 @@ fn compose_json(pieces: Vec<Piece<'_>>) -> Result<Vec<FormatItem>, FormatError> 
     Ok(items)
 }
 
-/// The field that a placeholder names.
+/// The field that a placeholder names, with what is hidden of it behind a bar. A header may have a bar in its name.
 fn resolve(name: &str, column: usize) -> Result<LogField, FormatError> {
+    if NAMED_VALUES.iter().any(|(known, _)| *known == name) {
+        return Ok(LogField::Named(name.into()));
+    }
+    let Some((field_name, mask)) = name.split_once('|') else { return plain_field(name, column) };
+    let mask = match Mask::parse(mask) {
+        None if name.starts_with("header.") || name.starts_with("response.header.") => {
+            return plain_field(name, column);
+        }
+        None => {
+            let hint = "write `{client_address|network:24}`, or `{target|without:token,password}`";
+            return Err(error(column, &format!("there is no mask `{mask}`"), Some(hint)));
+        }
+        Some(mask) => mask.map_err(|what| error(column, &what, None))?,
+    };
+    let field = plain_field(field_name, column)?;
+    if !field.can_hide(&mask) {
+        let (what, hint) = match mask {
+            Mask::Network(..) => {
+                ("an address", "it is for `client_address`, `peer_address` and `local_address`")
+            }
+            Mask::Without(_) => (
+                "a query",
+                "it is for `query`, `args`, `target`, `request_line`, `haproxy.request`, `referer` and headers",
+            ),
+        };
+        return Err(error(column, &format!("`{field_name}` is not {what}"), Some(hint)));
+    }
+    Ok(LogField::Masked(Box::new((field, mask))))
+}
+
+/// The field of this name.
+fn plain_field(name: &str, column: usize) -> Result<LogField, FormatError> {
     if let Some((_, field, _)) = PLAIN.iter().find(|(plain, ..)| *plain == name) {
         return Ok(field.clone());
     }
@@ -151,7 +189,7 @@ fn resolve(name: &str, column: usize) -> Result<LogField, FormatError> {
     if let Some(group) = name.strip_prefix("match.") {
         return parameter_name(group, column).map(LogField::MatchGroup);
     }
-    if name.starts_with("map.") || name.starts_with("vars.") {
+    if ["map.", "vars.", "proxy.", "table."].iter().any(|prefix| name.starts_with(prefix)) {
         return parameter_name(name, column).map(LogField::Named);
     }
     if let Some(parameter) = name.strip_prefix("query.") {

@@ -34,6 +34,7 @@ fn party(failure: Failure) -> u8 {
             | Cause::SlowHeadAtLimit
             | Cause::KernelMemory
             | Cause::PortsExhausted
+            | Cause::SourceAddress
             | Cause::BufferLimit,
             _,
         ) => b'R',
@@ -50,6 +51,7 @@ fn party(failure: Failure) -> u8 {
         ) => b's',
         (
             Cause::NoServer
+            | Cause::AffinityUnavailable
             | Cause::AllServersFull
             | Cause::QueueFull
             | Cause::QueueEvicted
@@ -77,7 +79,7 @@ fn party(failure: Failure) -> u8 {
 fn place(failure: Failure) -> u8 {
     match failure.phase {
         // Without a server there is nothing to connect to: HAProxy's `SC`.
-        _ if failure.cause == Cause::NoServer => b'C',
+        _ if matches!(failure.cause, Cause::NoServer | Cause::AffinityUnavailable) => b'C',
         Phase::Accept | Phase::Tls | Phase::Request | Phase::Route => b'R',
         Phase::Queue => b'Q',
         Phase::Connect => b'C',

@@ -62,7 +62,14 @@ causes! {
     ConnectDenied "connect-denied" "The operating system forbade the connection: file permission or firewall.",
     SocketMissing "socket-missing" "The Unix socket of the server does not exist.",
     PortsExhausted "ports-exhausted" "No local port is free for a connection to this server.",
+    SourceAddress "source-address" "The connection cannot come from the source address that the config says.",
     NameUnresolved "name-unresolved" "The host name of the server has no address.",
+    ServerNotAllowed "server-not-allowed" "The request names a server that the upstream does not allow.",
+    AddressNotAllowed "address-not-allowed" "The name of the server leads to no address that the upstream allows.",
+    NameNotFound "name-not-found" "The name that the request gives has no address.",
+    ResolverFailed "resolver-failed" "No resolver has an answer about the name that the request gives.",
+    ResolveTimedOut "resolve-timed-out" "The name that the request gives was not resolved in time.",
+    TooManyNames "too-many-names" "The names that requests give are too many.",
     ProxyHeaderBad "proxy-header-bad" "The expected PROXY protocol header is malformed or missing.",
 
     // A stream of HTTP/2.
@@ -75,6 +82,7 @@ causes! {
 
     // FastCGI.
     FastcgiOverloaded "fastcgi-overloaded" "The server has no room for the request, or cannot serve it beside another.",
+    FastcgiCaughtError "fastcgi-caught-error" "The server has written a text to its error stream that the config names as a failure.",
     FastcgiNoResponse "fastcgi-no-response" "The server has ended the request without a response.",
     FastcgiNoResponder "fastcgi-no-responder" "The server is no responder: it does not answer requests.",
     LengthUnknown "length-unknown" "The server has to be told the length of the body, which is not known.",
@@ -100,11 +108,13 @@ causes! {
     UpgradeNotAllowed "upgrade-not-allowed" "No route allows the protocol that the client asks for.",
     ConnectNotAllowed "connect-not-allowed" "CONNECT without a route that allows it.",
     MethodNotAllowed "method-not-allowed" "Routes match the request, but none of them its method.",
+    ClientAddressBad "client-address-bad" "The field in which a trusted proxy names the client names none, or several.",
     LoopDetected "loop-detected" "The request has come in at this listener before.",
     BodyTooLarge "body-too-large" "The body of the request is larger than the limit.",
     HeadOverflow "head-overflow" "The head no longer fits its buffer after fields were added.",
     TooManyReroutings "too-many-reroutings" "The request was routed anew as often as it may be, by rewrites and routes that lead to others.",
     InternalRoute "internal-route" "The request asks for a route that only requests from inside of the listener take.",
+    BadAccelTarget "bad-accel-target" "A server has sent the request on to what is no path or route inside of the listener.",
     BadRewrite "bad-rewrite" "A rewrite made a target or field that is not valid.",
 
     // The response.
@@ -128,6 +138,8 @@ causes! {
     // Choosing a server.
     NoRoute "no-route" "No route matches the request.",
     NoServer "no-server" "No server of the upstream may take the exchange: down, draining, disabled, or none at all.",
+    UnknownUpstream "unknown-upstream" "What chooses the upstream of the request names none of those of the route.",
+    AffinityUnavailable "affinity-unavailable" "The server that the request belongs to may not take it, and no other one may.",
     AllServersFull "all-servers-full" "Every server is at its limit and the upstream has no queue.",
     QueueFull "queue-full" "Every server is at its limit and so is the queue.",
     QueueEvicted "queue-evicted" "The place in a full queue went to a request of higher priority, or of a client with fewer.",

@@ -53,6 +53,7 @@ impl Failure {
             | Cause::ConnectDenied
             | Cause::SocketMissing
             | Cause::PortsExhausted
+            | Cause::SourceAddress
             | Cause::KernelMemory
             | Cause::NameUnresolved => (self.party, Closing::NeverOpened),
             _ => (Party::Weir, Closing::Refused),

@@ -159,6 +159,10 @@ rows! {
         "The Expect field has an unsupported value.",
         "The Expect field of the request has a value other than 100-continue.",
         "Correct the client.";
+    "client-address-bad": ClientAddressBad, Client, [Request], answer 400,
+        "The address of the client cannot be read.",
+        "A trusted proxy has sent `listener.NAME.client_address_header` with something else than one address, in several lines, or malformed: the client may have added to it.",
+        "Have the proxy replace the header, and not pass on or extend what its clients send in it. If it names several hops, use `x-forwarded-for` or `forwarded`.";
     "connect-not-allowed": ConnectNotAllowed, Client, [Request Route], answer 501,
         "CONNECT is not supported here.",
         "The client sent CONNECT, and no route allows it.",
@@ -316,6 +320,30 @@ rows! {
     "no-server": NoServer, Weir, [Route Queue Connect], answer 503, UNAVAILABLE,
         "No server of the upstream is available: all are down, ejected, draining or in maintenance, or there are none.",
         "Check the state of the servers in the log and in `weir_server_up` and `weir_server_ejected`. Add servers, or one with `backup = true`, to `upstream.NAME.servers`. Where `discovery` names a source, the status page has its state.";
+    "unknown-upstream": UnknownUpstream, Weir, [Route], answer 502, UNAVAILABLE,
+        "The value of `split_by` of the route names none of the upstreams in its `split`.",
+        "Add the upstream to `split`, correct the map, or add `{ respond = 404 }` to `split` for values that name none; `weir explain` shows the value for a URL.";
+    "server-not-allowed": ServerNotAllowed, Weir, [Route Connect], answer 502, UNAVAILABLE,
+        "The text of `upstream.NAME.dynamic.server` comes to no server that `allow` lists, or to none that has one meaning: a name and a port, or an address and a port.",
+        "Add the server to `upstream.NAME.dynamic.allow` if requests may name it. If clients try others, nothing is to be done: no request leaves Weir. `weir explain` shows the text for a URL.";
+    "address-not-allowed": AddressNotAllowed, Weir, [Route Connect], answer 502, UNAVAILABLE,
+        "The name of the server is allowed, and none of its addresses is: they are in no network of `upstream.NAME.dynamic.allow`, or special ones such as loopback, which need a network that names them.",
+        "Add the network to `upstream.NAME.dynamic.allow` if servers are there. Otherwise see who changes the name: it may be an attack (DNS rebinding).";
+    "name-not-found": NameNotFound, Weir, [Route Connect], answer 502, UNREACHED,
+        "The name of the server, which the request gives, has no address in DNS.",
+        "Correct the map or the request that names the server, or add the record. A name that leads nowhere is asked for again after `dns.ttl_min`.";
+    "resolver-failed": ResolverFailed, Weir, [Route Connect], answer 503, UNAVAILABLE,
+        "No resolver has an answer about the name of the server, which the request gives: none can be reached, or they fail.",
+        "Check the resolvers in `dns.resolvers`, or those of `/etc/resolv.conf`. Names in use keep their last addresses.";
+    "resolve-timed-out": ResolveTimedOut, Weir, [Route Connect], answer 504, TOO_SLOW,
+        "The name of the server, which the request gives, was not resolved within `upstream.NAME.timeouts.connect`.",
+        "Check how fast the resolvers answer. `dns.timeout` has to be shorter than `upstream.NAME.timeouts.connect` for another one to be asked.";
+    "too-many-names": TooManyNames, Weir, [Route Connect], answer 503, BUSY,
+        "Requests give more names than `upstream.NAME.dynamic.names_max`, and all of them are in use or being resolved.",
+        "Raise `upstream.NAME.dynamic.names_max`. If clients choose the names, narrow `allow`.";
+    "affinity-unavailable": AffinityUnavailable, Weir, [Route Queue Connect], answer 503, UNAVAILABLE,
+        "The request belongs to a server by `upstream.NAME.affinity`, which is `strict`, and that server is down, ejected, in maintenance or gone.",
+        "Bring the server back, or leave `strict` out, so that such a request goes to another server.";
     "all-servers-full": AllServersFull, Weir, [Route Queue], answer 503, BUSY,
         "Every server of the upstream is at its limit, and the upstream has no queue.",
         "Raise `upstream.NAME.max_requests`, add servers, or set `upstream.NAME.queue.length_max` above 0.";
@@ -363,6 +391,9 @@ rows! {
     "connect-ports-exhausted": PortsExhausted, Weir, [Connect], answer 503, BUSY,
         "No local port is free for a connection to this server.",
         "The failure does not count against the server. Let more connections be reused (`upstream.NAME.pool.idle_max`), widen `net.ipv4.ip_local_port_range`, or give the server more addresses.";
+    "connect-source-address": SourceAddress, Weir, [Connect], answer 502, UNREACHED,
+        "The connection cannot come from the address that `source_address` says: this machine does not have it, it is of another family than that of the server, the client has none, or the process may not use the addresses of others.",
+        "The failure does not count against the server. The log of Weir has the error of the system. Check `upstream.NAME.source_address` and that of the server, the addresses of this machine (`ip address`), and for `{client_address}` that Weir was started with CAP_NET_RAW.";
     "connect-descriptor-limit": DescriptorLimit, Weir, [Connect], answer 503, BUSY,
         "No connection to the server could be opened: the process or the system is out of file descriptors, or connections to servers had their whole share of them for longer than `upstream.NAME.timeouts.queue`.",
         "The failure does not count against the server. Raise the limit of open files (`LimitNOFILE=` in systemd, `ulimit -n`), or lower `process.connections_max`. Where clients have many streams of HTTP/2, set `upstream.NAME.protocol` to `h2`, `h2c` or `auto` if the servers speak HTTP/2, or lower `listener.NAME.http2.streams_max`.";
@@ -481,6 +512,9 @@ rows! {
     "response-fastcgi-overloaded": FastcgiOverloaded, Server, [Send Response], answer 503, BUSY,
         "The server of FastCGI took the request for one too many (overloaded, or one request at a time on a connection), and so did further attempts.",
         "Give the server more processes (PHP-FPM: `pm.max_children`), or set `max_requests` of the upstream to the number that it has.";
+    "response-fastcgi-caught-error": FastcgiCaughtError, Server, [Response], answer 502, BAD_GATEWAY,
+        "Before its response, the program has written a text to its error stream that `fastcgi.catch_stderr` of the route names.",
+        "See the error of the program in Weir's log, under the id of the request.";
     "response-fastcgi-no-response": FastcgiNoResponse, Server, [Response], answer 502, BAD_GATEWAY,
         "The server of FastCGI ended the request without a response.",
         "Check the log of the server, and the lines of its error stream in the log of Weir.";
@@ -500,6 +534,10 @@ rows! {
     "response-head-overflow": HeadOverflow, Server, [Response], answer 502, BAD_GATEWAY,
         "The head of the response does not fit the buffer with the fields that Weir adds.",
         "Raise `process.buffer_size`, or reduce the head that the server sends.";
+    "bad-accel-target": BadAccelTarget, Server, [Response], answer 404,
+        "Not found.",
+        "The server has sent the request on (`X-Accel-Redirect`, `X-Sendfile`) to what is no path of the listener: it has `..`, is no path or `@` with the name of a route, or is no file below the folder of the route that `x_sendfile` names.",
+        "Have the server send the path of an internal route, or the absolute path of a file below `files.root` of that route. If clients choose the name of the file, the server lets them choose too much.";
     "response-bad-rewrite": BadRewrite, Weir, [Response], answer 500, INTERNAL,
         "A rewrite of the route produced a response field that is not valid in HTTP.",
         "Correct `listener.NAME.route.response_headers`.";

@@ -9,6 +9,7 @@ mod recent;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use weir_sort::CompactSort as _;
 
 pub use self::recent::{EventRate, EventRates, HistorySample, Quantiles, RateHistory};
 use crate::counters::counter::Level;
@@ -38,6 +39,8 @@ pub struct Overview {
     pub listeners: Vec<ListenerOverview>,
     /// One per limit by key, in the order of the config.
     pub limits: Vec<LimitOverview>,
+    /// One per table of counters, in the order of the config.
+    pub tables: Vec<TableOverview>,
     /// One per cache, in the order of the config.
     pub caches: Vec<CacheOverview>,
     /// One per set of keys that is fetched from a server, in the order in which routes name them.
@@ -300,6 +303,25 @@ pub struct DifferenceOverview {
     pub mirror_body: Option<(u64, String)>,
 }
 
+/// A table of counters.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TableOverview {
+    /// Name in the config.
+    pub name: String,
+    /// What has an entry of its own, as the config has it.
+    pub key: String,
+    /// The counters of an entry.
+    pub counters: Vec<String>,
+    /// Keys that have an entry.
+    pub keys: u64,
+    /// Keys that it is made for.
+    pub keys_max: u64,
+    /// Keys that were forgotten before they had expired, for want of room.
+    pub evictions: u64,
+    /// Requests and connections that were not counted, since all entries were in use.
+    pub untracked: u64,
+}
+
 /// A limit by key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LimitOverview {
@@ -445,6 +467,8 @@ pub struct UpstreamOverview {
     pub protocol: &'static str,
     /// How a server is chosen, in the word of the config.
     pub balance: String,
+    /// Where requests go while all primary servers are full, in the word of the config.
+    pub when_full: &'static str,
     /// Servers that are up, not ejected, and take requests.
     pub servers_usable: usize,
     /// All of its servers, on whatever page they are.
@@ -636,7 +660,7 @@ pub fn failure_counts(stats: &FailureStats) -> Vec<FailureCount> {
         count,
     };
     let mut counts: Vec<_> = stats.occurred().map(count).collect();
-    counts.sort_by(|one, other| other.count.cmp(&one.count).then(one.reason.cmp(other.reason)));
+    counts.sort_compact_by(|one, other| other.count.cmp(&one.count).then(one.reason.cmp(other.reason)));
     counts
 }
 

@@ -9,12 +9,14 @@ pub enum AffinityOutcome {
     Moved,
     /// It belonged to no server yet.
     New,
+    /// Its server could not have it, and it may have no other one.
+    Unavailable,
 }
 
 impl AffinityOutcome {
     /// All of them, in the order of their values.
-    pub const ALL: [AffinityOutcome; 3] =
-        [AffinityOutcome::Kept, AffinityOutcome::Moved, AffinityOutcome::New];
+    pub const ALL: [AffinityOutcome; 4] =
+        [AffinityOutcome::Kept, AffinityOutcome::Moved, AffinityOutcome::New, AffinityOutcome::Unavailable];
 
     /// The stable lower-case name: label in metrics, word in the log.
     pub const fn name(self) -> &'static str {
@@ -22,6 +24,7 @@ impl AffinityOutcome {
             AffinityOutcome::Kept => "kept",
             AffinityOutcome::Moved => "moved",
             AffinityOutcome::New => "new",
+            AffinityOutcome::Unavailable => "unavailable",
         }
     }
 }

@@ -5,7 +5,7 @@
 use std::net::IpAddr;
 use std::rc::Rc;
 
-use weir_http::{FieldName, x_forwarded_for};
+use weir_http::{BadClientAddress, claimed_client_address};
 
 use super::exchange_state::client::Client;
 use super::exchange_state::exchange::Exchange;
@@ -39,7 +39,7 @@ impl<'a, S, U> Context<'a, S, U> {
         Self { client, stream, servers, exchange, config, listener, known_client_address: None }
     }
 
-    /// The same for another exchange beside this one, such as a request of Weir's own.
+    /// The same for another exchange beside this one, such as a request of Weir's own. It is for the same client, whatever its head says of that.
     pub(in crate::exchange) fn beside<'b>(&'b mut self, exchange: &'b mut Exchange) -> Context<'b, S, U> {
         Context {
             client: self.client,
@@ -48,7 +48,7 @@ impl<'a, S, U> Context<'a, S, U> {
             exchange,
             config: self.config,
             listener: self.listener,
-            known_client_address: None,
+            known_client_address: self.known_client_address,
         }
     }
 
@@ -58,23 +58,44 @@ impl<'a, S, U> Context<'a, S, U> {
     }
 }
 
-/// The address of the client: that of the peer, or the last untrusted one in `X-Forwarded-For` of trusted proxies.
+/// The address of the client: that of the peer, or the one that a trusted peer names; where that cannot be read, the peer's.
 #[inline]
 pub(in crate::exchange) fn find_client_address(
     client: &Client,
     exchange: &Exchange,
     listener: &ListenerPlan,
 ) -> IpAddr {
+    named_client_address(client, exchange, listener).unwrap_or_else(|_| client.peer.ip_or_local())
+}
+
+/// The same.
+///
+/// # Errors
+/// A trusted peer names the client in a way that cannot be read.
+#[inline]
+pub(in crate::exchange) fn named_client_address(
+    client: &Client,
+    exchange: &Exchange,
+    listener: &ListenerPlan,
+) -> Result<IpAddr, BadClientAddress> {
     let peer = client.peer.ip_or_local();
-    if listener.trusts(client.peer) { find_forwarded_address(peer, exchange, listener) } else { peer }
+    if listener.trusts(client.peer) { find_forwarded_address(peer, exchange, listener) } else { Ok(peer) }
 }
 
 #[inline(never)]
-fn find_forwarded_address(peer: IpAddr, exchange: &Exchange, listener: &ListenerPlan) -> IpAddr {
-    let text = &exchange.request_text[..];
-    let fields = exchange.request.fields().all(FieldName::XForwardedFor);
-    let nodes = fields.flat_map(|field| x_forwarded_for(field.value.of(text)));
-    weir_http::client_address(peer, nodes, |ip| listener.config.trusted_proxies.contains(Some(ip)))
+fn find_forwarded_address(
+    peer: IpAddr,
+    exchange: &Exchange,
+    listener: &ListenerPlan,
+) -> Result<IpAddr, BadClientAddress> {
+    let Some(field) = listener.config.client_address_header.field() else { return Ok(peer) };
+    let head = (exchange.request.fields(), &exchange.request_text[..]);
+    // The peer, which is asked about first, is trusted.
+    let mut is_peer = !listener.config.client_address_recursive;
+    claimed_client_address(field, head, peer, |ip| match listener.config.client_address_recursive {
+        true => listener.config.trusted_proxies.contains(Some(ip)),
+        false => std::mem::take(&mut is_peer),
+    })
 }
 
 impl<S, U> Context<'_, S, U> {

@@ -10,6 +10,8 @@ pub(crate) mod features;
 pub(crate) mod phases;
 pub(crate) mod telemetry;
 mod placeholders;
+mod proxy_values;
+mod tried_servers;
 mod context;
 pub(crate) mod exchange_state;
 mod acting;
@@ -63,7 +65,7 @@ pub(crate) fn run(
                 end => end,
             },
         };
-        conditions::decide_line(&mut context);
+        conditions::ask_at_end(&mut context);
         finish::record(&mut context);
         end
     }

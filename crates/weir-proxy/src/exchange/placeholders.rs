@@ -6,7 +6,8 @@
 use std::net::{IpAddr, SocketAddr};
 
 use weir_cache::rules as cache_rules;
-use weir_config::{Listener, Template, TemplateFacts, TemplatePart, TemplateValue};
+use weir_cache::rules::ForwardReason;
+use weir_config::{Listener, Template, TemplateFacts, TemplatePart, TemplateValue, keep_in_place};
 use weir_http::{
     EncodedSlashRule, Field, FieldName, Fields, Framing, RequestHead, digits, normalize_authority,
     write_normal_path,
@@ -16,6 +17,7 @@ use weir_observe::{AffinityOutcome, CacheResult};
 use weir_traffic::ServerId;
 use weir_traffic::affinity::cookie_values;
 use weir_traffic::route::{decoded_parameter, query_value, query_values};
+use weir_traffic::table::TableCounter;
 
 use crate::exchange::context;
 use crate::exchange::context::Context;
@@ -23,11 +25,16 @@ use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::Exchange;
 use crate::exchange::exchange_state::plans::Plans;
+use crate::exchange::proxy_values;
+use crate::exchange::tried_servers;
 use weir_traffic::rewrite::Rewrite;
 
 use crate::net::clock;
 use crate::net::peer::Peer;
 use crate::state::snapshot::{ListenerPlan, RoutePlan, Snapshot, UpstreamPlan};
+
+/// Texts of one value in the key of a cache: as many as keys of lists look up. More of one field, cookie or parameter are sent to wear Weir out, and for nothing else.
+const KEY_VALUES_MAX: usize = 256;
 
 /// Where values are looked up.
 #[derive(Clone, Copy)]
@@ -119,16 +126,20 @@ impl<'a> TemplateValues<'a> {
 
     /// Appends the text of a template; whether it has no values, or one that is not empty.
     pub(in crate::exchange) fn write(&self, template: &Template, out: &mut Vec<u8>) -> bool {
-        self.write_with(template, out, |value, out, start| {
+        self.write_with((template, |value| value), out, |value, out, start| {
             self.normalize(value, out, start);
             clean_for_header(&mut out[start..]);
         })
     }
 
     /// The same as the key of a cache, or part of one: hosts are in normal form, and every line of a header counts, since the response may hang on any.
-    pub(in crate::exchange) fn write_key(&self, template: &Template, out: &mut Vec<u8>) {
+    /// Whether that could be done: not with a value that comes to more than [`KEY_VALUES_MAX`] texts.
+    pub(in crate::exchange) fn write_key(&self, template: &Template, out: &mut Vec<u8>) -> bool {
+        if template.values().any(|value| self.count(value) > KEY_VALUES_MAX) {
+            return false;
+        }
         let scheme: &[u8] = if self.client.is_tls { b"https" } else { b"http" };
-        self.write_with(template, out, |value, out, start| {
+        self.write_with((template, |value| value), out, |value, out, start| {
             if matches!(value, TemplateValue::Authority | TemplateValue::Host) {
                 cache_rules::normalize_authority(out, start, scheme);
             }
@@ -138,14 +149,19 @@ impl<'a> TemplateValues<'a> {
             }
             clean_for_header(&mut out[start..]);
         });
+        true
     }
 
     /// The same as part of a URL: what cannot stand in one is percent-encoded.
     pub(in crate::exchange) fn write_url(&self, template: &Template, out: &mut Vec<u8>) {
-        self.write_with(template, out, |value, out, start| {
+        let begin = out.len();
+        let mut url = out.split_off(begin);
+        self.write_with((template, TemplateValue::of_url), &mut url, |value, out, start| {
             self.normalize(value, out, start);
+            keep_in_place(value, out, start);
             clean_for_url(out, start);
         });
+        out.append(&mut url);
     }
 
     /// Hosts are the same in every spelling.
@@ -157,7 +173,7 @@ impl<'a> TemplateValues<'a> {
 
     fn write_with(
         &self,
-        template: &Template,
+        (template, form): (&Template, fn(&TemplateValue) -> &TemplateValue),
         out: &mut Vec<u8>,
         clean: impl Fn(&TemplateValue, &mut Vec<u8>, usize),
     ) -> bool {
@@ -166,7 +182,7 @@ impl<'a> TemplateValues<'a> {
             match part {
                 TemplatePart::Literal(text) => out.extend_from_slice(text.as_bytes()),
                 TemplatePart::Value(value) => {
-                    let start = out.len();
+                    let (value, start) = (form(value), out.len());
                     self.write_value(value, out);
                     has_value |= out.len() > start;
                     clean(value, out, start);
@@ -178,9 +194,9 @@ impl<'a> TemplateValues<'a> {
 
     /// How many values of a placeholder the request has, at least one: one for each line of the header, and each cookie and parameter of its name.
     pub(in crate::exchange) fn count(&self, value: &TemplateValue) -> usize {
-        let Exchange { request, request_text: text, .. } = self.exchange;
+        let request = &self.exchange.request;
         let count = match value {
-            TemplateValue::Header(name) => request.fields().all_by_name(text, name).count(),
+            TemplateValue::Header(name) => self.header_lines(name).count(),
             TemplateValue::UserAgent => request.fields().all(FieldName::UserAgent).count(),
             TemplateValue::Referer => request.fields().all(FieldName::Referer).count(),
             TemplateValue::Cookie(name) => cookies(self.exchange, name).count(),
@@ -211,12 +227,28 @@ impl<'a> TemplateValues<'a> {
         clean_for_header(&mut out[start..]);
     }
 
+    /// Appends the key that a template comes to, with the first of each of its values in the form in which limits compare them; whether one is not empty.
+    pub(in crate::exchange) fn write_own_key(&self, template: &Template, out: &mut Vec<u8>) -> bool {
+        let mut has_value = false;
+        for part in template.parts() {
+            match part {
+                TemplatePart::Literal(text) => out.extend_from_slice(text.as_bytes()),
+                TemplatePart::Value(value) => {
+                    let start = out.len();
+                    self.write_nth(value, 0, out);
+                    has_value |= out.len() > start;
+                }
+            }
+        }
+        has_value
+    }
+
     /// The same as it was sent.
-    fn write_sent(&self, value: &TemplateValue, nth: usize, out: &mut Vec<u8>) {
+    pub(in crate::exchange) fn write_sent(&self, value: &TemplateValue, nth: usize, out: &mut Vec<u8>) {
         let Exchange { request, request_text: text, .. } = self.exchange;
         let line = |field: Option<&Field>| field.map_or(&b""[..], |field| field.value.of(text));
         let sent = match value {
-            TemplateValue::Header(name) => line(request.fields().all_by_name(text, name).nth(nth)),
+            TemplateValue::Header(name) => self.header_lines(name).nth(nth).unwrap_or_default(),
             TemplateValue::UserAgent => line(request.fields().all(FieldName::UserAgent).nth(nth)),
             TemplateValue::Referer => line(request.fields().all(FieldName::Referer).nth(nth)),
             TemplateValue::Cookie(name) => cookies(self.exchange, name).nth(nth).unwrap_or_default(),
@@ -254,8 +286,27 @@ impl<'a> TemplateValues<'a> {
     /// Appends one value as part of a URL: what cannot stand in one is percent-encoded.
     pub(in crate::exchange) fn write_in_url(&self, value: &TemplateValue, out: &mut Vec<u8>) {
         let start = out.len();
-        self.write_one(value, out);
+        self.write_one(value.of_url(), out);
         clean_for_url(out, start);
+    }
+
+    /// The URL for a redirect to this place: a path names the host that the client has asked for, where the listener wants that.
+    pub(in crate::exchange) fn redirect_url(&self, location: Vec<u8>) -> Vec<u8> {
+        let is_path = location.first() == Some(&b'/') && !matches!(location.get(1), Some(b'/' | b'\\'));
+        if !self.listener.config.absolute_redirect || !is_path {
+            return location;
+        }
+        let mut url = Vec::new();
+        self.write_one(&TemplateValue::Scheme, &mut url);
+        url.extend_from_slice(b"://");
+        let host = url.len();
+        self.write_in_url(&TemplateValue::Authority, &mut url);
+        // A client of HTTP/1.0 need not name a host.
+        if url.len() == host {
+            return location;
+        }
+        url.extend_from_slice(&location);
+        url
     }
 
     fn write_value(&self, value: &TemplateValue, out: &mut Vec<u8>) {
@@ -288,6 +339,11 @@ impl<'a> TemplateValues<'a> {
                     out.extend_from_slice(self.query());
                 }
             }
+            TemplateValue::DecodedPath => {
+                let mut path = Vec::new();
+                self.write_value(&TemplateValue::Path, &mut path);
+                decode_path(&path, out);
+            }
             TemplateValue::Version => out.extend_from_slice(request.version().as_str().as_bytes()),
             TemplateValue::RequestId => out.extend_from_slice(&exchange.record.request_id),
             TemplateValue::TraceId => {
@@ -304,12 +360,15 @@ impl<'a> TemplateValues<'a> {
             TemplateValue::Status if self.status == 0 => {}
             TemplateValue::Status => digits::decimal(out, self.status.into()),
             TemplateValue::Header(name) => self.write_request_header(name, out),
-            TemplateValue::Map(_) | TemplateValue::Variable(_) => self.write_own(value, out),
+            TemplateValue::Map(_) | TemplateValue::Variable(_) | TemplateValue::Counter(..) => {
+                self.write_own(value, out);
+            }
             TemplateValue::ContentLength => {
                 if let Some(length) = self.content_length() {
                     digits::decimal(out, length);
                 }
             }
+            TemplateValue::Proxy(value) => proxy_values::write(client, *value, out),
             TemplateValue::UsableServers(upstream) => digits::decimal(out, self.usable_servers(upstream)),
             TemplateValue::Target => out.extend_from_slice(exchange.received_target()),
             TemplateValue::Args => out.extend_from_slice(self.query()),
@@ -336,8 +395,10 @@ impl<'a> TemplateValues<'a> {
             TemplateValue::Cookie(name) => cookies(self.exchange, name).next(),
             TemplateValue::QueryParameter(name) => query_value(self.query(), name.as_bytes()),
             TemplateValue::MatchGroup(name) => {
+                let kept = self.exchange.rerouting().and_then(|way| way.matched_path.as_deref());
+                let matched = kept.unwrap_or_else(|| request.normal_path(text));
                 let path = self.route.map(|route| &route.config.matches.path);
-                path.and_then(|path| path.group(request.normal_path(text), name))
+                path.and_then(|path| path.group(matched, name))
             }
             _ => None,
         };
@@ -350,6 +411,10 @@ impl<'a> TemplateValues<'a> {
         match value {
             TemplateValue::Variable(variable) => {
                 self.variable(variable.name()).iter().for_each(|text| text.write_first(self, out));
+            }
+            TemplateValue::Counter(table, counter) => {
+                let count = self.counter(table.name(), *counter);
+                count.iter().for_each(|count| digits::decimal(out, *count));
             }
             value => self.write_sent(value, 0, out),
         }
@@ -375,10 +440,32 @@ impl<'a> TemplateValues<'a> {
         upstream.balancer().states().iter().filter(|state| state.is_eligible()).count() as u64
     }
 
+    /// A counter of the entry that the exchange has in a table: of several, the largest; `None`: its key comes to nothing.
+    #[cold]
+    pub(in crate::exchange) fn counter(&self, table: &str, counter: TableCounter) -> Option<u64> {
+        let plan = self.snapshot.table(table)?;
+        let tracked = self.exchange.limits.tracked.iter().filter(|hold| hold.plan.name() == table);
+        let counted = tracked.map(|hold| hold.plan.value(hold.key, counter)).max();
+        counted.or_else(|| {
+            let keys = plan.find_keys(self, || self.client_address(), &mut Vec::new());
+            keys.iter().map(|(key, _)| plan.value(key, counter)).max()
+        })
+    }
+
     fn write_request_header(&self, name: &str, out: &mut Vec<u8>) {
-        let text = &self.exchange.request_text[..];
-        let field = self.exchange.request.fields().get_by_name(text, name);
-        out.extend_from_slice(field.map_or(&b""[..], |field| field.value.of(text)));
+        out.extend_from_slice(self.header_lines(name).next().unwrap_or_default());
+    }
+
+    /// The lines of a header of the request: those of its client, and what the server that decides about requests has given it.
+    pub(in crate::exchange) fn header_lines<'n>(
+        &self,
+        name: &'n str,
+    ) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
+        let (exchange, text) = (self.exchange, &self.exchange.request_text[..]);
+        let sent = exchange.request.fields().all_by_name(text, name).map(|field| field.value.of(text));
+        let given = exchange.authorization.iter().flat_map(|granted| &granted.fields);
+        let given = given.filter(|(given, _)| given.eq_ignore_ascii_case(name.as_bytes()));
+        sent.chain(given.map(|(_, value)| &value[..]))
     }
 
     /// What the log knows of the exchange, as far as it has come.
@@ -399,12 +486,16 @@ impl<'a> TemplateValues<'a> {
             TemplateValue::QueuePosition => digits::decimal(out, record.queue_position.into()),
             TemplateValue::Attempts => digits::decimal(out, record.attempts.into()),
             TemplateValue::Retries => digits::decimal(out, record.attempts.saturating_sub(1).into()),
+            TemplateValue::Servers => tried_servers::write_names(exchange, out),
+            TemplateValue::ServersStatus => tried_servers::write_statuses(exchange, out),
+            TemplateValue::ServersSeconds => tried_servers::write_times(exchange, out),
             TemplateValue::ServerConnection => {
                 let reused = (record.attempts > 0).then_some(record.reused);
                 word(reused.map(|reused| if reused { "reused" } else { "new" }), out);
             }
             TemplateValue::Affinity => word(record.affinity.map(AffinityOutcome::name), out),
             TemplateValue::Cache => word(record.cache.map(CacheResult::as_str), out),
+            TemplateValue::CacheStatus => word(cache_status(exchange), out),
             TemplateValue::CacheReason => word(record.cache_detail, out),
             TemplateValue::Compression => word(exchange.body_coding.word(), out),
             TemplateValue::Limit => out.extend_from_slice(exchange.limits.name().as_bytes()),
@@ -463,6 +554,43 @@ pub(in crate::exchange) fn write_path(
     match listener.forwards_encoded_slashes && !request.is_path_normal() {
         true => write_normal_path(out, request.path().of(text), EncodedSlashRule::Keep),
         false => out.extend_from_slice(request.normal_path(text)),
+    }
+}
+
+/// What the cache did, in the words of nginx.
+#[cold]
+fn cache_status(exchange: &Exchange) -> Option<&'static str> {
+    let forwarded = exchange.cache_use.as_ref().map(|used| used.forwarded);
+    Some(match (exchange.record.cache?, forwarded) {
+        (CacheResult::Hit | CacheResult::Collapsed, _) => "HIT",
+        (CacheResult::Stale, _) => "STALE",
+        (CacheResult::Revalidated, _) => "REVALIDATED",
+        (CacheResult::Miss, Some(ForwardReason::Stale)) => "EXPIRED",
+        (CacheResult::Bypass, _) | (CacheResult::Miss, Some(ForwardReason::Request)) => "BYPASS",
+        (CacheResult::Miss, _) => "MISS",
+    })
+}
+
+/// Appends a path without percent-encoding. What would end a field or a line, or be another path, stays encoded, and so does a space at the end, which
+/// no field may have there.
+#[cold]
+fn decode_path(path: &[u8], out: &mut Vec<u8>) {
+    let mut rest = path;
+    while let Some((&byte, behind)) = rest.split_first() {
+        rest = behind;
+        let digits =
+            behind.get(..2).filter(|digits| byte == b'%' && digits.iter().all(u8::is_ascii_hexdigit));
+        let decoded = digits.and_then(|digits| u8::from_str_radix(str::from_utf8(digits).ok()?, 16).ok());
+        let stays = |byte: &u8| {
+            byte.is_ascii_control() || b"/\\?#".contains(byte) || *byte == b' ' && behind.len() == 2
+        };
+        match decoded.filter(|byte| !stays(byte)) {
+            Some(decoded) => {
+                out.push(decoded);
+                rest = &behind[2..];
+            }
+            None => out.push(byte),
+        }
     }
 }
 
@@ -534,6 +662,23 @@ impl TemplateFacts for TemplateValues<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_decoded_path_has_nothing_that_ends_a_field_or_makes_another_path() {
+        for (path, expected) in [
+            ("/a%20b/%C3%A4%25", "/a b/\u{e4}%"),
+            ("/%0d%0AX:1%00%7F%09", "/%0d%0AX:1%00%7F%09"),
+            ("/%2Fb.test/%5c%3F%23", "/%2Fb.test/%5c%3F%23"),
+            ("/a%20%20", "/a %20"),
+            ("/%2541", "/%41"),
+            ("/%zz%4", "/%zz%4"),
+            ("", ""),
+        ] {
+            let mut out = Vec::new();
+            decode_path(path.as_bytes(), &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), expected, "{path}");
+        }
+    }
 
     #[test]
     fn values_are_cleaned_for_their_place() {

@@ -60,7 +60,7 @@ pub(crate) async fn run(
         Err(Ended::Closed | Ended::Rerouted) => End::Closed,
         Err(Ended::Failed(failure)) => {
             context.exchange.record.failure = Some(failure);
-            conditions::decide_line(context);
+            conditions::ask_at_end(context);
             finish::record(context);
             End::Closed
         }
@@ -119,7 +119,7 @@ async fn carry(context: &mut Context<'_, impl TcpClient, impl Servers>) -> Resul
     let plans = plans.on(&location.0, location.1);
     // Relay: raw bytes in both directions.
     let ends_at = context.client.ends_at();
-    conditions::decide_line(context);
+    conditions::ask_at_end(context);
     Ok(End::Tunnel(Tunnelled::new(context, plans, server, slot, ends_at)))
 }
 

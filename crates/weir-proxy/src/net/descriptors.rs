@@ -343,14 +343,16 @@ impl Drop for PipePermit {
     }
 }
 
-/// Whether `failure` is an exhausted resource of this machine, not a fault of a server.
+/// Whether `failure` is an exhausted resource of this machine, or an address that it does not have, not a fault of a server.
 pub fn is_local(failure: Failure) -> bool {
-    let is_resource =
-        matches!(failure.cause, Cause::DescriptorLimit | Cause::PortsExhausted | Cause::KernelMemory);
+    let is_resource = matches!(
+        failure.cause,
+        Cause::DescriptorLimit | Cause::PortsExhausted | Cause::SourceAddress | Cause::KernelMemory
+    );
     is_resource && failure.party == Party::Weir
 }
 
-/// Logs, at most once in `ALARM_SECONDS`, that a resource of this machine was exhausted.
+/// Logs, at most once in `ALARM_SECONDS`, that a resource of this machine was exhausted or missing.
 #[cold]
 pub fn raise_alarm(failure: Failure) {
     /// Failures since the last log line, and its time.

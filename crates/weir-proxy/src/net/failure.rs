@@ -5,6 +5,7 @@ use std::{fmt, io};
 use rustls::{AlertDescription, CertificateError, Error};
 use weir_observe::{Cause, Failure, Party, Phase};
 
+use super::source::{NO_SOURCE, SourceError};
 use super::tls::failure::of_rustls;
 
 /// A fault of a server, in a request or a probe.
@@ -79,6 +80,9 @@ pub fn of_connect(error: &io::Error) -> Failure {
     let phase = Phase::Connect;
     if let Some(cause) = wanting(error) {
         return Failure::weir(phase, cause);
+    }
+    if error.get_ref().is_some_and(|inner| inner.is::<SourceError>()) {
+        return NO_SOURCE;
     }
     match (error.kind(), error.raw_os_error()) {
         (Kind::ConnectionRefused, _) => Failure::server(phase, Cause::Refused),

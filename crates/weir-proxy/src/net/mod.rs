@@ -3,8 +3,9 @@
 //! The lowest layer. Must not know HTTP, servers or the config of a listener; the unsafe code is in `sys/`.
 
 pub mod peer;
-pub mod endpoint;
 pub mod failure;
+pub mod source;
+pub mod endpoint;
 pub mod connection;
 pub mod tls;
 pub mod listening;

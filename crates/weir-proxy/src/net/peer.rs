@@ -1,6 +1,7 @@
 //! The peer of a client connection.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::rc::Rc;
 
 /// The peer of a client connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,4 +36,6 @@ pub(crate) struct ConnectionOrigin {
     pub(crate) sender: Option<Peer>,
     /// The host name that the client requested, if the header contains it.
     pub(crate) authority: Option<Box<str>>,
+    /// The values of the header besides addresses, where the config asks for some.
+    pub(crate) values: Option<Rc<[u8]>>,
 }

@@ -96,6 +96,12 @@ impl Relay {
         self.is_altered = true;
     }
 
+    /// Has the body go on no faster than so many bytes per second, beside what limits allow.
+    pub(crate) fn limit_rate(&mut self, bytes_per_second: u64) {
+        self.pace.get_or_insert_with(|| BodyPace::new(Vec::new())).limit_rate(bytes_per_second);
+        self.is_altered = true;
+    }
+
     /// Forgets the body, for that of another message.
     #[inline]
     pub(crate) fn reset(&mut self) {
@@ -119,8 +125,8 @@ impl Relay {
         self.pace = pace;
     }
 
-    /// While it waits for its turn: when that is, and the limit that has it wait.
-    pub(crate) fn turn(&self) -> Option<(Instant, &Arc<LimitPlan>)> {
+    /// While it waits for its turn: when that is, and the limit that has it wait, if it is not a rate of its own.
+    pub(crate) fn turn(&self) -> Option<(Instant, Option<&Arc<LimitPlan>>)> {
         self.pace.as_ref()?.turn()
     }
 

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use weir_http::FieldWriter;
 
@@ -21,19 +22,53 @@ pub(crate) struct BodyPace {
     granted: usize,
     /// Bytes that were taken, and when they may be sent.
     taken: Option<(usize, Instant)>,
-    /// The place in `budgets` of the one that was waited for last.
+    /// The place in `budgets` of the one that was waited for last; another one: that is its own rate.
     slowest: usize,
+    /// The rate of this body alone.
+    own: Option<OwnRate>,
+}
+
+/// A rate of one body.
+#[derive(Debug)]
+struct OwnRate {
+    bytes_per_second: u64,
+    /// When what was sent by now is paid for.
+    paid_at: Option<Instant>,
+}
+
+/// So many pieces a second are sent of a body with a rate of its own.
+const PIECES_PER_SECOND: u64 = 8;
+
+impl OwnRate {
+    /// How many of `wanted` bytes are taken next.
+    fn next_piece(&self, wanted: usize) -> usize {
+        let piece = (self.bytes_per_second / PIECES_PER_SECOND).max(1);
+        wanted.min(usize::try_from(piece).unwrap_or(usize::MAX))
+    }
+
+    /// Takes the next bytes: when they may be sent.
+    fn take(&mut self, len: usize, now: Instant) -> Instant {
+        let at = self.paid_at.map_or(now, |paid_at| paid_at.max(now));
+        let ns = (len as u64).saturating_mul(1_000_000_000) / self.bytes_per_second.max(1);
+        self.paid_at = Some(at + Duration::from_nanos(ns));
+        at
+    }
 }
 
 impl BodyPace {
     pub(crate) fn new(budgets: Vec<(Arc<LimitPlan>, u64)>) -> Box<Self> {
-        Box::new(Self { budgets, granted: 0, taken: None, slowest: 0 })
+        Box::new(Self { budgets, granted: 0, taken: None, slowest: 0, own: None })
     }
 
-    /// When the next bytes may be sent, and the limit that says so; `None`: it does not wait for that.
-    pub(crate) fn turn(&self) -> Option<(Instant, &Arc<LimitPlan>)> {
+    /// Has it go on no faster than so many bytes per second, whatever limits allow.
+    pub(crate) fn limit_rate(&mut self, bytes_per_second: u64) {
+        self.own = Some(OwnRate { bytes_per_second, paid_at: None });
+    }
+
+    /// When the next bytes may be sent, and the limit that says so, unless it is the rate of the body; `None`: it does not wait for that.
+    pub(crate) fn turn(&self) -> Option<(Instant, Option<&Arc<LimitPlan>>)> {
         let (_, at) = self.taken?;
-        Some((at, &self.budgets.get(self.slowest)?.0))
+        Some((at, self.budgets.get(self.slowest).map(|(plan, _)| plan)))
     }
 
     /// Takes the next piece of `wanted` bytes, unless some were granted, or are waited for.
@@ -55,12 +90,16 @@ impl BodyPace {
 
     fn take(&mut self, wanted: usize, now: Instant) -> (usize, Instant) {
         let len = self.budgets.iter().fold(wanted, |len, (plan, key)| plan.next_piece(*key, len, now));
+        let len = self.own.as_ref().map_or(len, |own| own.next_piece(len));
         let mut latest = now;
         for (place, (plan, key)) in self.budgets.iter().enumerate() {
             let at = plan.take_bytes(*key, len, now);
             if at > latest {
                 (latest, self.slowest) = (at, place);
             }
+        }
+        if let Some(at) = self.own.as_mut().map(|own| own.take(len, now)).filter(|at| *at > latest) {
+            (latest, self.slowest) = (at, usize::MAX);
         }
         (len, latest)
     }

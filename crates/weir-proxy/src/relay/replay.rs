@@ -54,6 +54,11 @@ impl ReplayBuffer {
         !self.lost
     }
 
+    /// How many bytes it keeps.
+    pub(crate) fn len(&self) -> u64 {
+        self.bytes.len() as u64 + self.spill.as_ref().map_or(0, |spill| spill.len())
+    }
+
     /// Begins the body anew, which has to be whole.
     pub(crate) fn rewind(&mut self) {
         debug_assert!(self.is_whole());

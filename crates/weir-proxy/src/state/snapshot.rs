@@ -8,16 +8,17 @@ use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use weir_config::{CacheStore, Config, Dns, KeyLimit, OwnValue, Process, Upstream};
+use weir_config::{CacheStore, Config, Dns, KeyLimit, LimitStore, OwnValue, Process, TrackedTable, Upstream};
 use weir_observe::prometheus::BucketBounds;
 
 pub use super::caching::cache::{CachePlan, Purge, PurgedPart};
 use super::caching::cache_keys::CachePartitions;
 pub use super::limits::limit::LimitPlan;
 use super::limits::limit_store;
-use super::limits::limit_store::LimitStorePlan;
+use super::limits::limit_store::{LimitStorePlan, SharedAffinity};
 use super::routes::access;
 use super::routes::access::FetchedKeys;
 use super::routes::listener::NamedPlans;
@@ -28,6 +29,7 @@ pub use super::routes::listener::{ListenerPlan, ListenerState, MirrorPlan, Route
 use super::servers::plan_inputs::{PlanError, PlanInputs, TlsError, is_same};
 pub use super::servers::upstream::{LiveServer, LiveSource, SourceStatement, UpstreamPlan};
 use super::shared_list::SharedList;
+pub use super::tables::table::TablePlan;
 pub use super::tracing::traces::TracePlan;
 use crate::net::clock::{self, Instant};
 use crate::net::tls::issued::Issuers;
@@ -54,12 +56,16 @@ pub struct SnapshotParts {
     pub process: Process,
     /// The `dns` section of the config.
     pub dns: Dns,
+    /// How long servers stay whose source, or name, has none.
+    pub empty_grace: Duration,
     /// The listeners, in the order of the config.
     pub listeners: Vec<Arc<ListenerPlan>>,
     /// The maps, in the order of the config.
     pub maps: Vec<OwnValue>,
     /// The limits by key, in the order of the config.
     pub limits: Vec<Arc<LimitPlan>>,
+    /// The tables of counters, in the order of the config.
+    pub tables: Vec<Arc<TablePlan>>,
     /// The stores in which nodes share some of them.
     pub stores: Vec<Arc<LimitStorePlan>>,
     /// The caches, in the order of the config.
@@ -119,6 +125,16 @@ fn limits(config: &Config, inputs: &PlanInputs, before: Option<&Snapshot>) -> Ve
     config.limits.iter().map(plan).collect()
 }
 
+/// The plans of the tables of counters: those that stay the same are kept.
+fn tables(config: &Config, before: Option<&Snapshot>) -> Vec<Arc<TablePlan>> {
+    let plan =
+        |table: &Arc<TrackedTable>| match before.and_then(|before| before.table(&table.definition.name)) {
+            Some(plan) if is_same(&plan.config, table) => Arc::clone(plan),
+            known => Arc::new(TablePlan::new(table, known.map(|plan| &**plan))),
+        };
+    config.tables.iter().map(plan).collect()
+}
+
 /// The plans of the caches: those that stay the same are kept.
 fn caches(config: &Config, inputs: &PlanInputs, before: Option<&Snapshot>) -> Vec<Arc<CachePlan>> {
     let plan = |cache: &Arc<CacheStore>| match before.and_then(|before| before.cache(&cache.name)) {
@@ -147,6 +163,21 @@ pub(crate) fn rule_name(kind: &str, name: &str) -> String {
     format!("{kind} `{name}`")
 }
 
+/// What upstreams share with other nodes, and the stores that have it.
+fn shared_affinities(
+    config: &Config,
+    upstreams: &[Arc<UpstreamPlan>],
+) -> Vec<(Arc<LimitStore>, SharedAffinity)> {
+    let shared = |(name, store): &(Box<str>, Arc<LimitStore>)| {
+        let plan = upstreams.iter().find(|plan| plan.config.name == *name)?;
+        let (sharing, settings) = (plan.affinity_sharing.clone()?, plan.config.affinity.as_ref()?);
+        let of_key = weir_traffic::hash_bytes(settings.cookie.as_bytes());
+        let prefix = format!("{}affinity:{name}:{of_key:016x}:", store.prefix);
+        Some((Arc::clone(store), SharedAffinity { prefix, expire: settings.expire()?, sharing }))
+    };
+    config.affinity_stores.iter().filter_map(shared).collect()
+}
+
 impl Snapshot {
     /// Makes a checked config ready that nothing went before.
     ///
@@ -169,9 +200,11 @@ impl Snapshot {
         let withheld = config.withheld_headers();
         let grace_ends = clock::now() + config.process.reload_grace;
         let limits = limits(config, inputs, before);
+        let tables = tables(config, before);
         let caches = caches(config, inputs, before);
         let keys = access::all_of(config, before.map_or(&[], |before| &before.keys));
-        let named = NamedPlans { limits: &limits, caches: &caches, keys: &keys, written: &[] };
+        let named =
+            NamedPlans { limits: &limits, tables: &tables, caches: &caches, keys: &keys, written: &[] };
         let listeners = config.listeners.iter().map(|listener| {
             match before.and_then(|before| before.listener(&listener.name)).map(|(_, plan)| plan) {
                 Some(plan) if plan.is_as(listener, &withheld) => Ok(Arc::clone(plan)),
@@ -188,13 +221,17 @@ impl Snapshot {
                 Some(plan) => plan.succeeded_by(upstream, inputs, grace_ends).map(Arc::new),
             }
         });
+        let upstreams = upstreams.collect::<Result<Vec<_>, TlsError>>()?;
         let count = before.map_or_else(Arc::default, |before| Arc::clone(&before.alive.0));
+        let affinities = shared_affinities(config, &upstreams);
         let parts = SnapshotParts {
             process: config.process.clone(),
             dns: config.dns.clone(),
+            empty_grace: config.discovery.empty_grace,
             listeners: listeners.collect::<Result<_, PlanError>>()?,
-            stores: limit_store::plans(&limits, before.map_or(&[], |before| &before.stores)),
+            stores: limit_store::plans(&limits, affinities, before.map_or(&[], |before| &before.stores)),
             limits,
+            tables,
             maps: maps(config, before),
             partitions: CachePartitions::new(config),
             caches,
@@ -216,7 +253,7 @@ impl Snapshot {
         Ok(Self {
             generation: before.map_or(1, |before| before.generation + 1),
             revision: before.map_or(1, |before| before.revision + 1),
-            upstreams: upstreams.collect::<Result<_, TlsError>>()?,
+            upstreams: upstreams.iter().cloned().collect(),
             traces: None,
             parts: Arc::new(parts),
             alive: SnapshotCount::new(&count),
@@ -242,7 +279,7 @@ impl Snapshot {
         Ok(Self {
             generation: self.generation,
             revision: self.revision + 1,
-            upstreams,
+            upstreams: upstreams.iter().cloned().collect(),
             traces: self.traces.clone(),
             parts: Arc::clone(&self.parts),
             alive: SnapshotCount::new(&self.alive.0),
@@ -262,6 +299,11 @@ impl Snapshot {
     /// The limit by key of this name.
     pub fn limit(&self, name: &str) -> Option<&Arc<LimitPlan>> {
         self.limits.iter().find(|plan| *plan.config.name == *name)
+    }
+
+    /// The table of counters of this name.
+    pub fn table(&self, name: &str) -> Option<&Arc<TablePlan>> {
+        self.tables.iter().find(|plan| plan.name() == name)
     }
 
     /// The map of this name.

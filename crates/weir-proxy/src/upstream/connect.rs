@@ -16,6 +16,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockop
 use crate::net::endpoint::Endpoint;
 use crate::net::memory;
 use crate::net::socket::Socket;
+use crate::net::source::{self, BoundSource};
 use crate::net::timing::timers::Timers;
 
 /// How long one address may be silent before the next is tried beside it (RFC 8305 section 5).
@@ -28,19 +29,26 @@ type ConnectAttempt = Pin<Box<dyn Future<Output = io::Result<Socket>> + Send>>;
 type Delay = Pin<Box<dyn Future<Output = ()>>>;
 
 /// Connects to the first of `endpoints` that answers; `first` rotates where the attempts begin. `timers` are those of the worker,
-/// outside of workers those of the event loop.
+/// outside of workers those of the event loop. With a `source`, the connection comes from there, or not at all.
 ///
 /// # Errors
 /// The error of the last attempt that failed; `NotFound` when there is no endpoint.
 pub(crate) async fn connect(
     endpoints: &[Endpoint],
     first: usize,
+    source: Option<BoundSource>,
     timers: Option<&Rc<Timers>>,
 ) -> io::Result<Socket> {
     match endpoints {
         [] => Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address yet")),
-        [only] => connect_one(only).await,
-        several => race(in_order(several, first), timers).await,
+        [only] => connect_one(only, source).await,
+        several => {
+            let several = source.map_or_else(|| several.to_vec(), |source| source.reachable(several));
+            if several.is_empty() {
+                return Err(source::of_other_family());
+            }
+            race(in_order(&several, first), source, timers).await
+        }
     }
 }
 
@@ -60,7 +68,11 @@ fn in_order(endpoints: &[Endpoint], first: usize) -> Vec<Endpoint> {
 }
 
 /// Tries the endpoints one after the other, each a little later or as soon as the one before has failed.
-async fn race(endpoints: Vec<Endpoint>, timers: Option<&Rc<Timers>>) -> io::Result<Socket> {
+async fn race(
+    endpoints: Vec<Endpoint>,
+    source: Option<BoundSource>,
+    timers: Option<&Rc<Timers>>,
+) -> io::Result<Socket> {
     let mut waiting = endpoints.into_iter();
     let mut running: Vec<ConnectAttempt> = Vec::new();
     let mut delay: Delay = Box::pin(std::future::ready(()));
@@ -80,7 +92,7 @@ async fn race(endpoints: Vec<Endpoint>, timers: Option<&Rc<Timers>>) -> io::Resu
                 }
                 return Poll::Pending;
             };
-            running.push(Box::pin(async move { connect_one(&endpoint).await }));
+            running.push(Box::pin(async move { connect_one(&endpoint, source).await }));
             delay = match timers {
                 Some(timers) => Box::pin(timers.sleep(ATTEMPT_DELAY)),
                 None => Box::pin(tokio::time::sleep(ATTEMPT_DELAY)),
@@ -111,12 +123,15 @@ fn poll_running(
     winner
 }
 
-async fn connect_one(endpoint: &Endpoint) -> io::Result<Socket> {
+async fn connect_one(endpoint: &Endpoint, source: Option<BoundSource>) -> io::Result<Socket> {
     match endpoint {
         Endpoint::Inet(addr) => {
             let family = if addr.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
             let fd = stream_socket(family)?;
             sockopt::set_tcp_nodelay(&fd, true)?;
+            if let Some(source) = source {
+                source.bind(&fd, family)?;
+            }
             if let Some(bytes) = memory::unread_max() {
                 sockopt::set_socket_recv_buffer_size(&fd, bytes as usize)?;
             }
@@ -173,13 +188,13 @@ mod tests {
     async fn a_dead_address_does_not_hide_a_live_one() {
         let live = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let endpoints = [inet(NOWHERE), Endpoint::Inet(live.local_addr().expect("bound"))];
-        connect(&endpoints, 0, None).await.expect("the live one answers");
+        connect(&endpoints, 0, None, None).await.expect("the live one answers");
     }
 
     #[tokio::test]
     async fn the_error_of_a_refused_connection_is_reported() {
-        let error = connect(&[inet(NOWHERE)], 0, None).await.expect_err("the port has no listener");
+        let error = connect(&[inet(NOWHERE)], 0, None, None).await.expect_err("the port has no listener");
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
-        assert!(connect(&[], 0, None).await.is_err());
+        assert!(connect(&[], 0, None, None).await.is_err());
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use rustls::client::UnbufferedClientConnection;
 use weir_observe::{Cause, Failure, Phase};
 
-use super::proxy_header::{self, Header};
+use super::proxy_header::{self, ConnectionIdentity};
 use crate::net::buffer::BufferStock;
 use crate::net::connection::Connection;
 use crate::net::endpoint::Endpoint;
@@ -24,8 +24,8 @@ use crate::net::tls::session::TlsSession;
 /// What a new connection to a server begins with, in this order; each is left out where it is not wanted.
 #[derive(Debug, Clone, Copy)]
 pub struct ConnectionSetup<'a> {
-    /// The PROXY header that the connection begins with.
-    pub header: Option<&'a Header>,
+    /// The PROXY header that the connection begins with, and where it comes from.
+    pub identity: &'a ConnectionIdentity,
     /// The TLS settings; none for a connection without TLS.
     pub handshake: Option<&'a HandshakeConfig>,
     /// What comes behind all that.
@@ -46,7 +46,7 @@ pub async fn open(
 ) -> Result<Connection, Failure> {
     // The first message of a handshake follows at once.
     let behind = if setup.handshake.is_some() { Behind::More } else { setup.behind };
-    let connected = proxy_header::connect(setup.header, behind, endpoints, first, setup.timers).await;
+    let connected = proxy_header::connect(setup.identity, behind, endpoints, first, setup.timers).await;
     let socket = connected.map_err(|error| of_connect(&error))?;
     match setup.handshake {
         None => Ok(Connection::new(socket)),

@@ -16,7 +16,7 @@ use weir_observe::{Cause, Failure};
 
 use super::handshake::{self, ConnectionSetup};
 use super::pinned::PinnedConnections;
-use super::proxy_header::Header;
+use super::proxy_header::ConnectionIdentity;
 use super::stream::{
     Destination, HeadError, KeepAlive, OutgoingFields, RequestLine, ServerStream, Servers, UnreadRequest,
 };
@@ -147,7 +147,7 @@ impl Servers for Http1Servers {
         let own = pinned.take(local, now, careful);
         let own = own.filter(|own| !plan.is_outdated(to.server, own.opened_at));
         let kept = match own {
-            None if plan.config.proxy_protocol.is_none() => {
+            None if !plan.is_for_one_client => {
                 WorkerConfig::take_pooled(plan, local, to.server, now, careful)
             }
             own => own,
@@ -163,7 +163,7 @@ impl Servers for Http1Servers {
     fn open(
         &mut self,
         to: Destination<'_>,
-        header: Option<Header>,
+        identity: ConnectionIdentity,
         behind: Behind,
         worker: Rc<Worker>,
     ) -> impl Future<Output = Result<Connection, Failure>> {
@@ -172,7 +172,7 @@ impl Servers for Http1Servers {
         let first = worker.random() as usize;
         async move {
             let setup = ConnectionSetup {
-                header: header.as_ref(),
+                identity: &identity,
                 handshake: handshake_config.as_ref(),
                 behind,
                 timers: Some(&worker.timers),
@@ -186,7 +186,7 @@ impl Servers for Http1Servers {
         self.begin_on(opened, to, now)
     }
 
-    /// Keeps the connection for the next request: of any client, or of this one if a PROXY header has named its client.
+    /// Keeps the connection for the next request: of any client, or of this one if a PROXY header or its source has named its client.
     #[inline(always)]
     fn finish(
         &mut self,
@@ -203,7 +203,7 @@ impl Servers for Http1Servers {
             return;
         }
         let (plan, is_private) = (to.plan, server.is_private);
-        if plan.config.proxy_protocol.is_none() && !is_private {
+        if !plan.is_for_one_client && !is_private {
             to.config.return_to_pool((to.plan, to.local), (to.upstream, to.server), server, now, announced);
         } else if !is_private && permit_queue::is_awaited() {
             // Its descriptor is awaited.

@@ -1,8 +1,10 @@
 //! The server connections that belong to one client connection and are used for no other.
 //!
-//! Those that are authenticated by NTLM or Negotiate, and the last one that began with a PROXY header for this client.
+//! Those that are authenticated by NTLM or Negotiate, and the last one that began with a PROXY header for this client or comes from its
+//! address.
 //! Must not open connections.
 
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -98,6 +100,14 @@ impl PinnedConnections {
             list.remove(0);
         }
         list.push(PinnedConnection { connection, server: Rc::clone(server) });
+    }
+
+    /// Closes connections to `server` that do not come from `address`: they were opened for another client behind the same proxy.
+    pub(crate) fn keep_from(&mut self, server: &Rc<LocalServer>, address: IpAddr) {
+        if let Some(kept) = &mut self.kept {
+            let comes_from = |own: &PinnedConnection| own.connection.local_ip() == Some(address);
+            kept.retain(|own| !Rc::ptr_eq(&own.server, server) || comes_from(own));
+        }
     }
 
     /// Closes the connection to `server`: it has just proved to be dead.

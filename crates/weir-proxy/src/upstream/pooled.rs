@@ -12,7 +12,7 @@ use super::fastcgi::{FastcgiServerStream, FastcgiServers};
 use super::http1::{Http1ServerStream, Http1Servers};
 use super::http2::{Http2Opened, Http2ServerStream, Http2Servers, StreamTicket};
 use super::pinned::PinnedConnections;
-use super::proxy_header::Header;
+use super::proxy_header::ConnectionIdentity;
 use super::stream::{
     Destination, HeadError, OutgoingFields, RequestLine, ServerStream, Servers, UnreadRequest,
 };
@@ -107,14 +107,14 @@ impl Servers for PooledServers {
     fn open(
         &mut self,
         to: Destination<'_>,
-        header: Option<Header>,
+        identity: ConnectionIdentity,
         behind: Behind,
         worker: Rc<Worker>,
     ) -> impl Future<Output = Result<PooledOpened, Failure>> {
         let is_shared = to.plan.shares_connections();
         let is_shared = is_shared && !self.http2.uses_http1(to, clock::now());
         let shared = is_shared.then(|| self.http2.open(to, &worker));
-        let alone = self.http1.open(to, header, behind, worker);
+        let alone = self.http1.open(to, identity, behind, worker);
         let is_fastcgi = to.plan.speaks_fastcgi();
         async move {
             if let Some(shared) = shared {

@@ -14,6 +14,7 @@ use super::connect;
 use crate::net::endpoint::Endpoint;
 use crate::net::peer::Peer;
 use crate::net::socket::{Behind, Socket};
+use crate::net::source::BoundSource;
 use crate::net::timing::timers::Timers;
 use crate::net::tls::facts::TlsFacts;
 
@@ -88,19 +89,28 @@ fn written(version: ProxyVersion, endpoints: &Endpoints<'_>, claims: &TlvValues<
     header
 }
 
+/// How a connection identifies itself to a server, beside the address of this machine.
+#[derive(Debug, Default)]
+pub struct ConnectionIdentity {
+    /// The PROXY header that the connection begins with.
+    pub header: Option<Header>,
+    /// The address that it comes from; `None`: the system chooses one of this machine.
+    pub source: Option<BoundSource>,
+}
+
 /// Connects as [`connect::connect`] does, and sends the header, if there is one; `behind` is what comes next.
 ///
 /// # Errors
 /// Those of [`connect::connect`] and of `send(2)`.
 pub(crate) async fn connect(
-    header: Option<&Header>,
+    identity: &ConnectionIdentity,
     behind: Behind,
     endpoints: &[Endpoint],
     first: usize,
     timers: Option<&Rc<Timers>>,
 ) -> io::Result<Socket> {
-    let mut socket = connect::connect(endpoints, first, timers).await?;
-    if let Some(Header { bytes }) = header {
+    let mut socket = connect::connect(endpoints, first, identity.source, timers).await?;
+    if let Some(Header { bytes }) = &identity.header {
         let mut rest = &bytes[..];
         while !rest.is_empty() {
             let len = std::future::poll_fn(|cx| socket.poll_write(cx, rest, behind)).await?;

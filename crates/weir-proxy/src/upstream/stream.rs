@@ -15,7 +15,7 @@ use weir_http::{ChunkedLimits, FieldWriter, Framing, HeadLimits, Method, Respons
 use weir_observe::{Cause, Failure, Phase};
 
 use super::pinned::PinnedConnections;
-use super::proxy_header::Header;
+use super::proxy_header::ConnectionIdentity;
 use super::tunnel::ServerEnd;
 use crate::net::buffer::BufferStock;
 use crate::net::clock::Instant;
@@ -61,11 +61,11 @@ pub(crate) trait Servers: 'static {
     /// Forgets connections to the server: one of them has just proved to be dead.
     fn forget_kept(&mut self, to: Destination<'_>, pinned: &mut PinnedConnections);
 
-    /// Opens a connection, up to where requests can be sent on it; `header` comes first, `behind` says what comes next.
+    /// Opens a connection, up to where requests can be sent on it; `identity` is that of the connection, `behind` says what comes next.
     fn open(
         &mut self,
         to: Destination<'_>,
-        header: Option<Header>,
+        identity: ConnectionIdentity,
         behind: Behind,
         worker: Rc<Worker>,
     ) -> impl Future<Output = Result<Self::Opened, Failure>>;
@@ -187,6 +187,11 @@ pub(crate) trait OutgoingFields {
 
     /// Adds the parameters of CGI with the fields among them, for a server of FastCGI.
     fn write_params(&self, _params: &mut Params) {}
+
+    /// Texts of the error stream of a server of FastCGI that make a failure of its response.
+    fn caught(&self) -> Option<&Arc<[Box<str>]>> {
+        None
+    }
 }
 
 /// Why there is no head.

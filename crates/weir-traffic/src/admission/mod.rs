@@ -46,7 +46,7 @@ pub struct AdmissionRequest<'a> {
     pub pick: Pick<'a>,
     /// The server it is bound to; one that cannot take it does not count.
     pub bound: Option<ServerId>,
-    /// Whether it would rather wait for its own server than have another one at once.
+    /// Whether it would rather wait for its own server than have another one at once, or has no other one at all.
     pub when_full: WhenFull,
 }
 
@@ -272,12 +272,15 @@ impl<T> Admission<T> {
     }
 
     fn choose(&self, arrival: &AdmissionRequest<'_>) -> BalancerChoice {
-        let own = arrival.bound.and_then(|own| self.balancer.choose_bound(own, arrival.pick.excluded));
-        match own {
+        let Some(own) = arrival.bound else {
+            return self.balancer.choose_with(arrival.when_full, &arrival.pick);
+        };
+        match self.balancer.choose_bound(own, arrival.pick.excluded) {
             Some(BalancerChoice::BoundFull(_)) if arrival.when_full == WhenFull::Spill => {
                 self.balancer.choose(&arrival.pick)
             }
             Some(choice) => choice,
+            None if arrival.when_full == WhenFull::Never => BalancerChoice::NoneEligible,
             None => self.balancer.choose_with(arrival.when_full, &arrival.pick),
         }
     }
@@ -292,7 +295,7 @@ impl<T> Admission<T> {
         }
         self.balancer.give_back(server);
         let is_own = arrival.bound == Some(server) || arrival.pick.hash.is_some();
-        AdmissionDecision::Wait(Some(server).filter(|_| is_own && arrival.when_full == WhenFull::Queue))
+        AdmissionDecision::Wait(Some(server).filter(|_| is_own && arrival.when_full != WhenFull::Spill))
     }
 
     /// The next request that can have a slot, and the slot.

@@ -110,6 +110,18 @@ fn when_its_own_server_goes_any_will_do() {
 }
 
 #[test]
+fn a_request_that_may_have_no_other_server_gets_none() {
+    let upstream = admission(&Policy::LeastRequests, 2);
+    let never = |bound| AdmissionRequest { when_full: WhenFull::Never, ..arrival(bound, None) };
+    assert_eq!(upstream.try_admit(&never(Some(0))), AdmissionDecision::Server(ServerId(0)));
+    assert_eq!(upstream.try_admit(&never(Some(0))), AdmissionDecision::Wait(Some(ServerId(0))));
+    upstream.balancer().state(ServerId(0)).set_mode(Mode::Maintenance);
+    assert_eq!(upstream.try_admit(&never(Some(0))), AdmissionDecision::NoneEligible);
+    assert_eq!(upstream.try_admit(&never(Some(u32::MAX))), AdmissionDecision::NoneEligible);
+    assert_eq!(upstream.try_admit(&never(None)), AdmissionDecision::Server(ServerId(1)));
+}
+
+#[test]
 fn a_draining_server_serves_those_bound_to_it() {
     let upstream = admission(&Policy::LeastRequests, 1);
     upstream.balancer().state(ServerId(0)).set_mode(Mode::Draining);
@@ -121,6 +133,38 @@ fn a_draining_server_serves_those_bound_to_it() {
     enter(&upstream, &arrival(Some(0), None), 11);
     upstream.balancer().state(ServerId(0)).set_mode(Mode::Maintenance);
     assert_eq!(serve(&upstream), [(11, WaitOutcome::NoServer)]);
+}
+
+/// A request takes a backup rather than wait; where that is full, too, it gets whichever has a slot first. A request that belongs to a
+/// server waits for that, until it may take any.
+#[test]
+fn requests_take_a_backup_rather_than_wait() {
+    let new_states = || [1, 1].map(|max_requests| Arc::new(ServerState::new(1, max_requests)));
+    let balancer = |states: &[Arc<ServerState>; 2], overflows| {
+        let [primary, backup] = states.each_ref().map(Arc::clone);
+        let backup = BalancerMember::new("backup", backup).in_tier(crate::ServerTier::Backup);
+        let members = vec![BalancerMember::new("primary", primary), backup];
+        Balancer::new(&Policy::LeastRequests, members, 7).overflowing(overflows)
+    };
+    let upstream = Admission::new(balancer(&new_states(), true), 10, None);
+    assert_eq!(upstream.try_admit(&arrival(None, None)), AdmissionDecision::Server(ServerId(0)));
+    let bound = enter(&upstream, &arrival(Some(0), None), 10);
+    assert_eq!(serve(&upstream), [], "it belongs to the primary, though the backup is idle");
+    assert_eq!(upstream.try_admit(&arrival(None, None)), AdmissionDecision::Server(ServerId(1)));
+    enter(&upstream, &arrival(None, None), 11);
+    assert_eq!(release(&upstream, 1), [(11, server(1))]);
+    upstream.unbind(bound);
+    assert_eq!(release(&upstream, 1), [(10, server(1))]);
+
+    // One waits when the next config begins to use backups.
+    let states = new_states();
+    let before = Admission::new(balancer(&states, false), 10, None);
+    assert_eq!(before.try_admit(&arrival(None, None)), AdmissionDecision::Server(ServerId(0)));
+    enter(&before, &arrival(None, None), 12);
+    assert_eq!(serve(&before), []);
+    let after = before.succeeded_by(balancer(&states, true));
+    after.take_over(10, None);
+    assert_eq!(serve(&after), [(12, server(1))]);
 }
 
 #[test]
@@ -397,4 +441,35 @@ fn a_rejected_request_leaves_no_request_waiting_for_a_free_server() {
         }
     });
     assert_eq!((left_waiting, served.into_inner()), (0, ROUNDS));
+}
+
+/// Servers for bound requests alone: no policy chooses one, not even for a request whose own server is gone.
+#[test]
+fn what_only_bound_requests_reach_is_reached_by_no_other() {
+    let policies = [
+        Policy::RoundRobin,
+        Policy::LeastRequests,
+        Policy::PeakEwma,
+        Policy::PowerOfTwo,
+        Policy::Random,
+        hashing(),
+    ];
+    for policy in policies {
+        let states: Vec<_> = (0..2).map(|_| Arc::new(ServerState::new(1, 1))).collect();
+        let members =
+            states.iter().map(|state| BalancerMember::new("s", Arc::clone(state)).for_bound_alone());
+        let upstream: Admission<u32> = Admission::new(Balancer::new(&policy, members.collect(), 7), 9, None);
+        let never =
+            |bound: Option<u32>| AdmissionRequest { when_full: WhenFull::Never, ..arrival(bound, Some(3)) };
+        assert_eq!(upstream.try_admit(&never(None)), AdmissionDecision::NoneEligible, "{policy:?}");
+        assert_eq!(upstream.try_admit(&never(Some(9))), AdmissionDecision::NoneEligible, "{policy:?}");
+        assert_eq!(upstream.try_admit(&never(Some(1))), AdmissionDecision::Server(ServerId(1)), "{policy:?}");
+        let _ticket = enter(&upstream, &never(Some(1)), 10);
+        assert!(serve(&upstream).is_empty(), "the other one is free, and not its own: {policy:?}");
+        states[1].set_health(Health::Down);
+        assert!(serve(&upstream).is_empty(), "nor when its own is gone: {policy:?}");
+        states[1].set_health(Health::Up);
+        assert_eq!(release(&upstream, 1), [], "it has lost its place, and none takes it over: {policy:?}");
+        assert_eq!(states[0].in_flight(), 0, "{policy:?}");
+    }
 }

@@ -1,8 +1,8 @@
-//! Persistence: the requests of one client stay on one server, by a cookie.
+//! Persistence: the requests of one client, or of one session, stay on one server, by a cookie or by a key that the config makes of the request.
 //!
-//! Three ways: Weir gives the client a cookie of its own, or marks the cookie of the application with the server, or
-//! remembers which server gave out which value. All three only tell which server a request is bound to; whether that one
-//! can have it is decided in [`admission`](crate::admission). Knows cookies as bytes, no messages.
+//! Four ways: Weir gives the client a cookie of its own, or marks the cookie of the application with the server, or
+//! remembers which server gave out which value, or which server was the first that got a request with a key. All only tell which server a request is bound
+//! to; whether that one can have it is decided in [`admission`](crate::admission). Knows cookies as bytes, no messages.
 
 mod attributes;
 mod cookies;
@@ -15,10 +15,9 @@ pub use learned::LearnedLimits;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::hash::hash_bytes;
 use crate::server::ServerId;
 use cookies::{cookie_pairs, set_cookie};
-use learned::LearnedCookies;
+use learned::{LearnedKey, LearnedServers};
 use tokens::Tokens;
 
 pub use cookies::{value as cookie_value, values as cookie_values};
@@ -28,7 +27,7 @@ const MARK: u8 = b'~';
 
 /// How the requests of a client are kept on its server.
 #[derive(Debug)]
-pub struct CookieAffinity {
+pub struct Affinity {
     cookie: Box<str>,
     mode: CookieModeState,
 }
@@ -43,7 +42,37 @@ enum CookieModeState {
         renews: bool,
     },
     Prefix(Tokens),
-    Learn(Arc<LearnedCookies>),
+    Learn(LearnedAffinity),
+}
+
+/// What is remembered, and of what.
+#[derive(Debug)]
+struct LearnedAffinity {
+    table: Arc<LearnedServers>,
+    /// Where the key of a request comes from.
+    key: KeySource,
+    /// Where a response says a key.
+    sources: Box<[LearnSource]>,
+    /// Whether a key that no server has said belongs to the first server that gets a request with it.
+    keeps_unknown: bool,
+}
+
+/// Where the key of a request comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum KeySource {
+    /// The cookie of the affinity.
+    Cookie,
+    /// The caller makes it: [`Affinity::lookup_key`].
+    Made,
+}
+
+/// Where a response says the key of the requests that are to come: of a session, say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LearnSource {
+    /// The value of a field, by its name in lower case.
+    Header(Box<str>),
+    /// The value of a cookie that it sets.
+    Cookie(Box<str>),
 }
 
 /// The server that a request is bound to, or the key to learn it.
@@ -51,43 +80,101 @@ enum CookieModeState {
 pub struct RequestAffinity {
     /// The server that its cookie names.
     pub server: Option<ServerId>,
-    /// The hash of a cookie that servers give out, for [`CookieAffinity::learn`].
+    /// The hash of what is learned, for [`Affinity::learn`].
     key: Option<u64>,
+    /// Whether the key is in the table, whatever has become of its server.
+    is_known: bool,
+    /// Whether its server is gone for good.
+    is_gone: bool,
+    /// Whether others who remember the key are to be told that it is still used.
+    is_due: bool,
 }
 
-impl CookieAffinity {
+/// A server that no upstream has.
+const NO_SERVER: ServerId = ServerId(u32::MAX);
+
+impl RequestAffinity {
+    /// That of a request which belongs to one server, whatever its cookies say; `None`: to one that there is not.
+    pub fn bound_to(server: Option<ServerId>) -> RequestAffinity {
+        RequestAffinity { server: server.or(Some(NO_SERVER)), ..RequestAffinity::default() }
+    }
+
+    /// The same where a request may have no other server than its own: one whose server is gone belongs to one that there is not.
+    #[must_use]
+    pub fn strictly(self) -> RequestAffinity {
+        if self.is_gone { RequestAffinity { server: Some(NO_SERVER), ..self } } else { self }
+    }
+
+    /// The server of its key, if others who remember that are to be told that it is still used.
+    pub fn due(&self) -> Option<ServerId> {
+        self.server.filter(|_| self.is_due)
+    }
+
+    /// Whether the request has a key, and no server is known for it here; others may know one.
+    pub fn is_open(&self) -> bool {
+        self.key.is_some() && self.server.is_none() && !self.is_gone
+    }
+
+    /// Whether the request has a key of which nothing is known here.
+    pub fn is_unknown(&self) -> bool {
+        self.key.is_some() && !self.is_known
+    }
+}
+
+impl Affinity {
     /// Weir's own cookie, which the client gets with the first response. `tokens` name the servers, by [`ServerId`]:
     /// all different except where [`preferring`](Self::preferring) says which one is meant, of characters that a cookie
     /// may hold, none of them `~`.
-    pub fn insert(cookie: &str, tokens: Vec<Box<str>>, attributes: &CookieAttributes) -> CookieAffinity {
+    pub fn insert(cookie: &str, tokens: Vec<Box<str>>, attributes: &CookieAttributes) -> Affinity {
         let tokens = Tokens::new(tokens);
         let set_cookie = |token: &str| format!("{cookie}={token}{attributes}").into();
         let set_cookies = tokens.texts().map(set_cookie).collect();
         let renews = attributes.lifetime.is_some();
-        CookieAffinity {
-            cookie: cookie.into(),
-            mode: CookieModeState::Insert { tokens, set_cookies, renews },
-        }
+        Affinity { cookie: cookie.into(), mode: CookieModeState::Insert { tokens, set_cookies, renews } }
     }
 
     /// The cookie of the application, marked with the server on its way to the client and unmarked on its way back.
-    /// `tokens` are as for [`CookieAffinity::insert`].
-    pub fn prefix(cookie: &str, tokens: Vec<Box<str>>) -> CookieAffinity {
-        CookieAffinity { cookie: cookie.into(), mode: CookieModeState::Prefix(Tokens::new(tokens)) }
+    /// `tokens` are as for [`Affinity::insert`].
+    pub fn prefix(cookie: &str, tokens: Vec<Box<str>>) -> Affinity {
+        Affinity { cookie: cookie.into(), mode: CookieModeState::Prefix(Tokens::new(tokens)) }
     }
 
-    /// The cookie of the application as it is; which server gave it out is remembered.
-    pub fn learned(cookie: &str, limits: LearnedLimits) -> CookieAffinity {
-        CookieAffinity {
+    /// The cookie of the application as it is; which server gave it out is remembered, or else which got it first. `hash_key` is random.
+    pub fn learned(cookie: &str, limits: LearnedLimits, hash_key: [u64; 2]) -> Affinity {
+        Affinity {
             cookie: cookie.into(),
-            mode: CookieModeState::Learn(Arc::new(LearnedCookies::new(limits))),
+            mode: CookieModeState::Learn(LearnedAffinity {
+                table: Arc::new(LearnedServers::new(limits, hash_key)),
+                key: KeySource::Cookie,
+                sources: Box::new([LearnSource::Cookie(cookie.into())]),
+                keeps_unknown: true,
+            }),
+        }
+    }
+
+    /// By a key that the caller makes of each request; `name` tells one such key from another, `hash_key` is random. The server of a key is the one
+    /// whose response says it at one of `sources`, or without any the first that gets a request with it.
+    pub fn by_key(
+        name: &str,
+        sources: Vec<LearnSource>,
+        limits: LearnedLimits,
+        hash_key: [u64; 2],
+    ) -> Affinity {
+        Affinity {
+            cookie: name.into(),
+            mode: CookieModeState::Learn(LearnedAffinity {
+                table: Arc::new(LearnedServers::new(limits, hash_key)),
+                key: KeySource::Made,
+                keeps_unknown: sources.is_empty(),
+                sources: sources.into(),
+            }),
         }
     }
 
     /// Lets the tokens of these servers name them, also where others have the same: servers that had the name
     /// before, at another address, and are on their way out.
     #[must_use]
-    pub fn preferring(mut self, servers: impl IntoIterator<Item = ServerId>) -> CookieAffinity {
+    pub fn preferring(mut self, servers: impl IntoIterator<Item = ServerId>) -> Affinity {
         if let CookieModeState::Insert { tokens, .. } | CookieModeState::Prefix(tokens) = &mut self.mode {
             servers.into_iter().for_each(|server| tokens.prefer(server));
         }
@@ -96,12 +183,38 @@ impl CookieAffinity {
 
     /// Takes over the entries that the affinity of the old config (same cookie, same limits) has learned about the same servers.
     #[must_use]
-    pub fn remembering(self, before: &CookieAffinity) -> CookieAffinity {
+    pub fn remembering(self, before: &Affinity) -> Affinity {
         match (&self.mode, &before.mode) {
-            (CookieModeState::Learn(_), CookieModeState::Learn(learned)) => {
-                CookieAffinity { cookie: self.cookie, mode: CookieModeState::Learn(Arc::clone(learned)) }
+            (CookieModeState::Learn(new), CookieModeState::Learn(before)) => {
+                let learned = LearnedAffinity {
+                    table: Arc::clone(&before.table),
+                    key: new.key,
+                    sources: new.sources.clone(),
+                    keeps_unknown: new.keeps_unknown,
+                };
+                Affinity { cookie: self.cookie, mode: CookieModeState::Learn(learned) }
             }
             _ => self,
+        }
+    }
+
+    /// The places of these servers are others' from now on: what was learned of the ones before holds for neither.
+    pub fn lose(&self, is_lost: impl Fn(ServerId) -> bool) {
+        if let CookieModeState::Learn(learned) = &self.mode {
+            learned.table.lose(is_lost);
+        }
+    }
+
+    /// Whether the caller makes the key of requests.
+    pub fn needs_key(&self) -> bool {
+        matches!(&self.mode, CookieModeState::Learn(learned) if learned.key == KeySource::Made)
+    }
+
+    /// Where a request with this key belongs. `now_s` is as for [`Affinity::lookup`].
+    pub fn lookup_key(&self, key: &[u8], now_s: u32) -> RequestAffinity {
+        match &self.mode {
+            CookieModeState::Learn(learned) => learned.lookup(key, now_s),
+            CookieModeState::Insert { .. } | CookieModeState::Prefix(_) => RequestAffinity::default(),
         }
     }
 
@@ -116,12 +229,11 @@ impl CookieAffinity {
                     mark(pair.value).and_then(|mark| tokens.server(&pair.value[mark]))
                 }
                 CookieModeState::Learn(learned) => {
-                    let key = hash_bytes(unquoted(pair.value));
-                    return RequestAffinity { server: learned.lookup(key, now_s), key: Some(key) };
+                    return learned.lookup(pair.value, now_s);
                 }
             };
             if server.is_some() {
-                return RequestAffinity { server, key: None };
+                return RequestAffinity { server, key: None, is_known: true, is_gone: false, is_due: false };
             }
         }
         RequestAffinity::default()
@@ -202,40 +314,129 @@ impl CookieAffinity {
 
     /// Learns from a Set-Cookie field that `server` sends to the client.
     pub fn learn_set_cookie(&self, field: &[u8], server: ServerId, now_s: u32) {
-        let CookieModeState::Learn(learned) = &self.mode else { return };
-        let sets = set_cookie(field).filter(|pair| pair.name == self.cookie.as_bytes());
-        if let Some(value) = sets.map(|pair| unquoted(pair.value)).filter(|value| !value.is_empty()) {
-            learned.insert(hash_bytes(value), server, now_s);
+        if let Some(key) = self.set_key(field) {
+            self.learn_value(key, server, now_s);
         }
     }
 
-    /// The name of the cookie.
+    /// Learns a key that `server` says in a field; whether others who remember keys are to be told.
+    pub fn learn_value(&self, value: &[u8], server: ServerId, now_s: u32) -> bool {
+        match &self.mode {
+            CookieModeState::Learn(learned) => learned.insert(value, server, now_s),
+            CookieModeState::Insert { .. } | CookieModeState::Prefix(_) => false,
+        }
+    }
+
+    /// The value of a Set-Cookie field that says a key.
+    pub fn set_key<'a>(&self, field: &'a [u8]) -> Option<&'a [u8]> {
+        let pair = set_cookie(field)?;
+        let is_named = |source: &LearnSource| match source {
+            LearnSource::Cookie(name) => pair.name == name.as_bytes(),
+            LearnSource::Header(_) => false,
+        };
+        self.sources().iter().any(is_named).then(|| unquoted(pair.value))
+    }
+
+    /// The request belongs to this server, as others know.
+    #[must_use]
+    pub fn found(&self, request: RequestAffinity, server: ServerId, now_s: u32) -> RequestAffinity {
+        if let Some(key) = request.key {
+            self.remember(key, server, now_s);
+        }
+        RequestAffinity { server: Some(server), is_known: true, ..request }
+    }
+
+    /// Where responses say keys.
+    pub fn sources(&self) -> &[LearnSource] {
+        match &self.mode {
+            CookieModeState::Learn(learned) => &learned.sources,
+            CookieModeState::Insert { .. } | CookieModeState::Prefix(_) => &[],
+        }
+    }
+
+    /// Forgets the key of a request: its session is over.
+    pub fn forget(&self, request: RequestAffinity) {
+        if let (CookieModeState::Learn(learned), Some(key)) = (&self.mode, request.key) {
+            learned.table.remove(key);
+        }
+    }
+
+    /// How many keys have a server now; `None` where nothing is learned.
+    pub fn learned_count(&self, now_s: u32) -> Option<usize> {
+        match &self.mode {
+            CookieModeState::Learn(learned) => Some(learned.table.len(now_s)),
+            CookieModeState::Insert { .. } | CookieModeState::Prefix(_) => None,
+        }
+    }
+
+    /// The key of the hash function of what is learned; zeros for that without one.
+    pub fn hash_key(&self) -> [u64; 2] {
+        match &self.mode {
+            CookieModeState::Learn(learned) => learned.table.hash_key(),
+            CookieModeState::Insert { .. } | CookieModeState::Prefix(_) => [0, 0],
+        }
+    }
+
+    /// Goes on with the hash function of another process; nothing may have been learned yet.
+    pub fn set_hash_key(&self, key: [u64; 2]) {
+        if let CookieModeState::Learn(learned) = &self.mode {
+            learned.table.set_hash_key(key);
+        }
+    }
+
+    /// The name of the cookie, or of the key.
     pub fn cookie(&self) -> &str {
         &self.cookie
     }
 
-    /// What was learned: the hash of each cookie, and its server. For the table of another process.
-    pub fn learned_cookies(&self, now_s: u32) -> Vec<(u64, ServerId)> {
+    /// What was learned: the hash of each key, and its server. For the table of another process.
+    pub fn learned_servers(&self, now_s: u32) -> Vec<(u64, ServerId)> {
         match &self.mode {
-            CookieModeState::Learn(learned) => learned.all(now_s),
+            CookieModeState::Learn(learned) => learned.table.all(now_s),
             CookieModeState::Insert { .. } | CookieModeState::Prefix(_) => Vec::new(),
         }
     }
 
-    /// Remembers what another process has learned: the hash of a cookie, which counts as used now.
-    pub fn remember(&self, cookie: u64, server: ServerId, now_s: u32) {
+    /// Remembers what another process has learned: the hash of a key, which counts as used now.
+    pub fn remember(&self, key: u64, server: ServerId, now_s: u32) {
         if let CookieModeState::Learn(learned) = &self.mode {
-            learned.insert(cookie, server, now_s);
+            learned.table.insert(key, server, now_s);
         }
     }
 
-    /// Remembers that `server` now answers a client that belonged to another server, or whose server was forgotten.
-    pub fn learn(&self, request: RequestAffinity, server: ServerId, now_s: u32) {
+    /// Remembers that `server` now answers a client that belonged to another server, or whose server was forgotten. Where servers say keys
+    /// ([`Affinity::by_key`]), one that none has said stays unknown: clients cannot fill the table.
+    ///
+    /// Returns whether others who remember keys are to be told.
+    pub fn learn(&self, request: RequestAffinity, server: ServerId, now_s: u32) -> bool {
         if let (CookieModeState::Learn(learned), Some(key)) = (&self.mode, request.key)
             && request.server != Some(server)
+            && (request.is_known || learned.keeps_unknown)
         {
-            learned.insert(key, server, now_s);
+            learned.table.insert(key, server, now_s);
+            return true;
         }
+        false
+    }
+}
+
+impl LearnedAffinity {
+    fn lookup(&self, key: &[u8], now_s: u32) -> RequestAffinity {
+        let key = self.table.hash(unquoted(key));
+        let known = self.table.lookup(key, now_s);
+        RequestAffinity {
+            server: known.server(),
+            key: Some(key),
+            is_known: known != LearnedKey::Unknown,
+            is_gone: known == LearnedKey::Gone,
+            is_due: matches!(known, LearnedKey::Due(_)),
+        }
+    }
+
+    /// An empty value says nothing: so cookies are deleted.
+    fn insert(&self, key: &[u8], server: ServerId, now_s: u32) -> bool {
+        let key = unquoted(key);
+        !key.is_empty() && self.table.insert(self.table.hash(key), server, now_s)
     }
 }
 
@@ -247,7 +448,7 @@ fn mark(value: &[u8]) -> Option<Range<usize>> {
 }
 
 /// A value without the quotation marks around it: some clients add them, some leave them out.
-fn unquoted(value: &[u8]) -> &[u8] {
+pub fn unquoted(value: &[u8]) -> &[u8] {
     value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value)
 }
 

@@ -21,31 +21,31 @@ fn attributes() -> CookieAttributes {
     }
 }
 
-fn insert() -> CookieAffinity {
-    CookieAffinity::insert("weir", tokens(), &attributes())
+fn insert() -> Affinity {
+    Affinity::insert("weir", tokens(), &attributes())
 }
 
-fn prefix() -> CookieAffinity {
-    CookieAffinity::prefix("SID", tokens())
+fn prefix() -> Affinity {
+    Affinity::prefix("SID", tokens())
 }
 
-fn lookup(cookie_affinity: &CookieAffinity, fields: &[&str]) -> RequestAffinity {
+fn lookup(cookie_affinity: &Affinity, fields: &[&str]) -> RequestAffinity {
     cookie_affinity.lookup(fields.iter().map(|field| field.as_bytes()), 0)
 }
 
-fn to_server(cookie_affinity: &CookieAffinity, field: &str) -> String {
+fn to_server(cookie_affinity: &Affinity, field: &str) -> String {
     let mut out = Vec::new();
     cookie_affinity.write_cookie(&mut out, field.as_bytes());
     String::from_utf8(out).unwrap()
 }
 
-fn to_client(cookie_affinity: &CookieAffinity, field: &str, server: u32) -> Option<String> {
+fn to_client(cookie_affinity: &Affinity, field: &str, server: u32) -> Option<String> {
     let mut out = Vec::new();
     let marked = cookie_affinity.mark_set_cookie(&mut out, field.as_bytes(), ServerId(server));
     marked.then(|| String::from_utf8(out).unwrap())
 }
 
-fn token(cookie_affinity: &CookieAffinity, server: u32) -> String {
+fn token(cookie_affinity: &Affinity, server: u32) -> String {
     let set = cookie_affinity.set_cookie(RequestAffinity::default(), ServerId(server)).unwrap();
     set.strip_prefix("weir=").unwrap().split(';').next().unwrap().to_owned()
 }
@@ -86,8 +86,8 @@ fn attributes_are_spelled_out() {
     assert_eq!(all.to_string(), "; Path=/app; Domain=example.com; Max-Age=3600; Secure; SameSite=None");
     assert_eq!(attributes().to_string(), "; Path=/; HttpOnly; SameSite=Lax");
     let lasting = CookieAttributes { lifetime: Some(Duration::from_secs(9)), ..attributes() };
-    let cookie_affinity = CookieAffinity::insert("weir", tokens(), &lasting);
-    let affinity = RequestAffinity { server: Some(ServerId(0)), key: None };
+    let cookie_affinity = Affinity::insert("weir", tokens(), &lasting);
+    let affinity = RequestAffinity { server: Some(ServerId(0)), ..RequestAffinity::default() };
     assert!(cookie_affinity.set_cookie(affinity, ServerId(0)).is_some(), "its time begins anew");
 }
 
@@ -133,7 +133,7 @@ fn quoted_values_are_read_in_every_mode() {
     let value = token(&inserting, 1);
     assert_eq!(lookup(&inserting, &[&format!("weir=\"{value}\"")]).server, Some(ServerId(1)));
     let limits = LearnedLimits { entries_max: 100, idle_max: Duration::from_secs(60) };
-    let learning = CookieAffinity::learned("SID", limits);
+    let learning = Affinity::learned("SID", limits, [3, 5]);
     learning.learn_set_cookie(b"SID=\"abc\"; HttpOnly", ServerId(1), 0);
     learning.learn_set_cookie(b"SID=def", ServerId(2), 0);
     learning.learn_set_cookie(b"SID=\"\"", ServerId(0), 0);
@@ -159,7 +159,7 @@ fn only_the_named_cookie_is_marked() {
 #[test]
 fn what_a_server_gives_out_is_learned() {
     let limits = LearnedLimits { entries_max: 100, idle_max: Duration::from_secs(60) };
-    let cookie_affinity = CookieAffinity::learned("SID", limits);
+    let cookie_affinity = Affinity::learned("SID", limits, [3, 5]);
     cookie_affinity.learn_set_cookie(b"SID=abc; HttpOnly", ServerId(1), 0);
     cookie_affinity.learn_set_cookie(b"SID=; Max-Age=0", ServerId(2), 0);
     cookie_affinity.learn_set_cookie(b"other=abc2", ServerId(2), 0);
@@ -173,6 +173,44 @@ fn what_a_server_gives_out_is_learned() {
     cookie_affinity.learn(lookup("SID=abc", 64), ServerId(0), 64);
     assert_eq!(lookup("SID=abc", 65).server, Some(ServerId(0)));
     assert_eq!(to_server(&cookie_affinity, "a=b; SID=abc"), "a=b; SID=abc");
+}
+
+#[test]
+fn a_key_is_known_once_a_server_has_said_it() {
+    let limits = LearnedLimits { entries_max: 100, idle_max: Duration::from_secs(60) };
+    let sources = vec![LearnSource::Header("mcp-session-id".into()), LearnSource::Cookie("sid".into())];
+    let affinity = Affinity::by_key("key", sources, limits, [7, 9]);
+    assert!(affinity.needs_key() && !affinity.changes_requests() && !affinity.changes_responses());
+    let asked = affinity.lookup_key(b"abc", 0);
+    assert!(asked.is_unknown());
+    affinity.learn(asked, ServerId(1), 0);
+    assert_eq!(affinity.lookup_key(b"abc", 0).server, None, "no server has said it");
+    affinity.learn_value(b"abc", ServerId(1), 0);
+    affinity.learn_value(b"", ServerId(1), 0);
+    affinity.learn_set_cookie(b"sid=def; Path=/", ServerId(2), 0);
+    affinity.learn_set_cookie(b"other=ghi", ServerId(2), 0);
+    let servers = [&b"abc"[..], b"def", b"ghi", b""].map(|key| affinity.lookup_key(key, 1).server);
+    assert_eq!(servers, [Some(ServerId(1)), Some(ServerId(2)), None, None]);
+    assert_eq!(affinity.learned_count(1), Some(2));
+    affinity.lose(|server| server == ServerId(1));
+    let lost = affinity.lookup_key(b"abc", 1);
+    assert!(lost.server.is_none() && !lost.is_unknown());
+    assert!(lost.strictly().server.is_some() && asked.strictly() == asked);
+    affinity.learn(lost, ServerId(0), 1);
+    assert_eq!(affinity.lookup_key(b"abc", 1).server, Some(ServerId(0)), "it goes on elsewhere");
+    affinity.forget(affinity.lookup_key(b"abc", 1));
+    assert!(affinity.lookup_key(b"abc", 1).is_unknown());
+}
+
+#[test]
+fn without_sources_the_first_server_has_the_key() {
+    let limits = LearnedLimits { entries_max: 100, idle_max: Duration::from_secs(60) };
+    let affinity = Affinity::by_key("key", Vec::new(), limits, [7, 9]);
+    affinity.learn(affinity.lookup_key(b"ann", 0), ServerId(1), 0);
+    let kept = affinity.lookup_key(b"ann", 1);
+    assert_eq!(kept.server, Some(ServerId(1)));
+    affinity.learn(RequestAffinity::default(), ServerId(2), 1);
+    assert_eq!(affinity.learned_count(1), Some(1), "a request without a key leaves nothing behind");
 }
 
 proptest! {

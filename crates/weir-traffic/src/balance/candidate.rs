@@ -6,6 +6,7 @@ use std::cmp::Ordering;
 
 use super::consistent_hash::{LoadBound, cost};
 use super::least::{Cost as _, ServerLoad};
+use super::map_based_hash::place;
 use super::peak_ewma::ExpectedWait;
 use super::{Algorithm, Balancer, BalancerGroup, BalancerPeer, Pick};
 use crate::server::{Eligibility, Health, Mode, ServerId, ServerTier};
@@ -31,9 +32,10 @@ impl Balancer {
     /// All servers as candidates for one request: first the eligible ones, in the order in which the
     /// policy would take them now (heaviest first where chance decides), then the others.
     pub fn candidates(&self, pick: &Pick<'_>) -> Vec<ServerCandidate> {
-        let (mut all, mut some_take_part) = (Vec::new(), false);
+        let (mut all, mut some_take_part, mut some_have_room) = (Vec::new(), false, false);
         for group in self.groups() {
-            let is_reserved = some_take_part;
+            let overflows = self.overflows && group.tier == ServerTier::Backup;
+            let is_reserved = if overflows { some_have_room } else { some_take_part };
             for candidate in group.ranked(pick) {
                 let takes_part = candidate.eligibility.is_taking_part();
                 let eligibility = match candidate.tier {
@@ -42,6 +44,7 @@ impl Balancer {
                     _ => candidate.eligibility,
                 };
                 some_take_part |= takes_part;
+                some_have_room |= takes_part && candidate.eligibility != Eligibility::Full;
                 all.push(ServerCandidate { eligibility, ..candidate });
             }
         }
@@ -89,6 +92,10 @@ impl BalancerGroup {
                     bid_a.cmp(&bid_b)
                 }
             },
+            Algorithm::MapBasedHash(_) => match pick.hash {
+                None => load_a.compare(load_b),
+                Some(hash) => place(&self.peers, hash, a).cmp(&place(&self.peers, hash, b)),
+            },
         }
     }
 }
@@ -100,11 +107,14 @@ fn load(peer: &BalancerPeer) -> ServerLoad {
 fn candidate(peer: &BalancerPeer, pick: &Pick<'_>, bound: &LoadBound) -> ServerCandidate {
     let state = &peer.state;
     let panic = state.is_in_panic();
-    let eligibility = match (state.health(), state.mode()) {
+    let eligibility = match (state.probed_health(), state.mode()) {
         (Health::Down, _) if !panic => Eligibility::Down,
         _ if state.is_ejected() && !panic => Eligibility::Ejected,
         (_, Mode::Maintenance) => Eligibility::Maintenance,
         (_, Mode::Draining) => Eligibility::Draining,
+        _ if state.effective_mode() != Mode::Serving || state.health() == Health::Down && !panic => {
+            Eligibility::Agent
+        }
         _ if state.weight() == 0 => Eligibility::WeightZero,
         _ if pick.excluded.contains(peer.id) => Eligibility::Excluded,
         _ if state.is_full() => Eligibility::Full,

@@ -10,6 +10,7 @@ mod peak_ewma;
 mod power_of_two;
 mod random;
 mod consistent_hash;
+mod map_based_hash;
 mod least_requests;
 mod policy;
 mod least;
@@ -27,6 +28,7 @@ use crate::hash::hash_bytes;
 use crate::server::{ServerId, ServerState, ServerTier};
 use consistent_hash::ConsistentHash;
 use least_requests::LeastRequests;
+use map_based_hash::MapBasedHash;
 use peak_ewma::PeakEwma;
 use power_of_two::PowerOfTwo;
 use random::WeightedRandom;
@@ -63,6 +65,11 @@ impl BalancerMember {
     pub fn as_leaving(self) -> BalancerMember {
         BalancerMember { leaving: true, ..self }
     }
+
+    /// The same server for requests that are bound to it alone: no policy chooses it, whatever its state.
+    pub fn for_bound_alone(self) -> BalancerMember {
+        self.as_leaving()
+    }
 }
 
 /// A server in its group, with the values that the algorithms read side by side.
@@ -96,6 +103,7 @@ enum Algorithm {
     PowerOfTwo(PowerOfTwo),
     Random(WeightedRandom),
     ConsistentHash(ConsistentHash),
+    MapBasedHash(MapBasedHash),
 }
 
 impl BalancerGroup {
@@ -114,6 +122,7 @@ impl BalancerGroup {
             Policy::ConsistentHash { load_factor, .. } => {
                 Algorithm::ConsistentHash(ConsistentHash::new(&peers, *load_factor, start))
             }
+            Policy::MapBasedHash { .. } => Algorithm::MapBasedHash(MapBasedHash::new(&peers, start)),
         };
         BalancerGroup { tier, peers, algorithm }
     }
@@ -125,6 +134,7 @@ impl BalancerGroup {
             Algorithm::LeastRequests(algorithm) => Some(algorithm.clock()),
             Algorithm::PeakEwma(algorithm) => Some(algorithm.clock()),
             Algorithm::ConsistentHash(algorithm) => Some(algorithm.clock()),
+            Algorithm::MapBasedHash(algorithm) => Some(algorithm.clock()),
             Algorithm::PowerOfTwo(_) | Algorithm::Random(_) => None,
         }
     }
@@ -166,6 +176,7 @@ impl BalancerGroup {
             Algorithm::PowerOfTwo(algorithm) => algorithm.choose(peers, pick.random, allowed),
             Algorithm::Random(algorithm) => algorithm.choose(peers, pick.random, allowed),
             Algorithm::ConsistentHash(algorithm) => algorithm.choose(peers, pick.hash, when_full, allowed),
+            Algorithm::MapBasedHash(algorithm) => algorithm.choose(peers, pick.hash, when_full, allowed),
         }
     }
 }
@@ -174,8 +185,10 @@ impl BalancerGroup {
 #[derive(Debug)]
 pub struct Balancer {
     primaries: BalancerGroup,
-    /// Asked one after the other when no primary is eligible; full primaries are waited for.
+    /// Asked one after the other when no primary is eligible; full primaries are waited for, unless the balancer overflows.
     others: Box<[BalancerGroup]>,
+    /// Whether backups also get requests for which every primary is full.
+    overflows: bool,
     states: Box<[Arc<ServerState>]>,
     hash_key: Option<HashKey>,
 }
@@ -205,7 +218,7 @@ impl Balancer {
     ) -> Balancer {
         let states = members.iter().map(|member| Arc::clone(&member.state)).collect();
         let hash_key = match policy {
-            Policy::ConsistentHash { key, .. } => Some(key.clone()),
+            Policy::ConsistentHash { key, .. } | Policy::MapBasedHash { key } => Some(key.clone()),
             _ => None,
         };
         let mut tiers = ServerTier::ALL.map(|_| Vec::new());
@@ -225,9 +238,16 @@ impl Balancer {
         Balancer {
             primaries: group((ServerTier::Primary, primaries)),
             others: others.into_iter().filter(|(_, peers)| !peers.is_empty()).map(group).collect(),
+            overflows: false,
             states,
             hash_key,
         }
+    }
+
+    /// The same, and whether backups also get requests for which every primary is full, which wait for a primary otherwise.
+    #[must_use]
+    pub fn overflowing(self, overflows: bool) -> Balancer {
+        Balancer { overflows, ..self }
     }
 
     /// The groups in the order in which they are asked.
@@ -250,6 +270,7 @@ impl Balancer {
         loop {
             let choice = match self.primaries.choose(pick, when_full) {
                 BalancerChoice::NoneEligible => self.choose_otherwise(pick, when_full),
+                BalancerChoice::AllFull if self.overflows => self.choose_backup(pick, when_full),
                 choice => choice,
             };
             match choice {
@@ -289,6 +310,16 @@ impl Balancer {
                 first_of(&mut self.groups(), &Pick { excluded: &excluded, ..*pick })
             })
             .unwrap_or(BalancerChoice::NoneEligible)
+    }
+
+    /// The choice when every primary is full: a backup that is not. One that its source has about to end does not help out.
+    #[cold]
+    fn choose_backup(&self, pick: &Pick<'_>, when_full: WhenFull) -> BalancerChoice {
+        let backups = self.others.iter().find(|group| group.tier == ServerTier::Backup);
+        match backups.map(|backups| backups.choose(pick, when_full)) {
+            Some(BalancerChoice::Server(server)) => BalancerChoice::Server(server),
+            _ => BalancerChoice::AllFull,
+        }
     }
 
     /// What part of a request [`Pick::hash`] is made of; `None` when the policy does not use it.

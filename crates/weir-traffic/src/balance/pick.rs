@@ -23,6 +23,8 @@ pub enum WhenFull {
     Spill,
     /// Wait for that server. Only [`Policy::ConsistentHash`](super::Policy::ConsistentHash) knows one.
     Queue,
+    /// The same; and a request that is bound to a server gets no other one, even if that one is gone.
+    Never,
 }
 
 /// The decision of the balancer.

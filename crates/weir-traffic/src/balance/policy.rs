@@ -31,12 +31,24 @@ pub enum Policy {
         /// How far above the average load a server may go.
         load_factor: LoadFactor,
     },
+    /// The server at the place that is the remainder of the hash of the key.
+    MapBasedHash {
+        /// The part of the request that is the key.
+        key: HashKey,
+    },
 }
 
 impl Policy {
     /// The names of all policies as the config spells them, the default first.
-    pub const NAMES: &[&str] =
-        &["least-requests", "round-robin", "peak-ewma", "power-of-two", "random", "consistent-hash"];
+    pub const NAMES: &[&str] = &[
+        "least-requests",
+        "round-robin",
+        "peak-ewma",
+        "power-of-two",
+        "random",
+        "consistent-hash",
+        "map-based-hash",
+    ];
 
     /// The name of this policy as the config spells it.
     pub const fn name(&self) -> &'static str {
@@ -47,6 +59,15 @@ impl Policy {
             Policy::PowerOfTwo => "power-of-two",
             Policy::Random => "random",
             Policy::ConsistentHash { .. } => "consistent-hash",
+            Policy::MapBasedHash { .. } => "map-based-hash",
+        }
+    }
+
+    /// The key of a policy that hashes.
+    pub const fn hash_key(&self) -> Option<&HashKey> {
+        match self {
+            Policy::ConsistentHash { key, .. } | Policy::MapBasedHash { key } => Some(key),
+            _ => None,
         }
     }
 }
@@ -56,6 +77,8 @@ impl Policy {
 pub enum HashKey {
     /// The address of the client, or the network that it is in.
     ClientAddress(AddressPrefixes),
+    /// The same, hashed so that networks next to each other have numbers next to each other.
+    ClientNetwork(AddressPrefixes),
     /// The value of the first field of this name, which is in lower case: build with [`HashKey::header`].
     Header(String),
     /// The value of the first cookie of this name.
@@ -64,6 +87,8 @@ pub enum HashKey {
     Query(String),
     /// The path as sent: not decoded, without the query.
     Path,
+    /// A text that the caller makes of the request and hashes by [`hash_bytes`]; [`HashKey::hash`] knows none.
+    Made,
 }
 
 impl HashKey {
@@ -95,18 +120,37 @@ impl HashKey {
         QueryMatch::new(name, ValueMatch::Present).map(|rule| HashKey::Query(rule.name().to_owned()))
     }
 
+    /// The hash of the address of a client; `None` when the key is something else.
+    pub fn hash_of_address(&self, address: IpAddr) -> Option<u64> {
+        match self {
+            HashKey::ClientAddress(prefixes) => Some(hash_address(prefixes.network(address))),
+            HashKey::ClientNetwork(prefixes) => Some(match prefixes.network(address) {
+                IpAddr::V4(v4) => number_of_network(&v4.octets(), prefixes.ipv4),
+                IpAddr::V6(v6) => number_of_network(&v6.octets(), prefixes.ipv6),
+            }),
+            _ => None,
+        }
+    }
+
     /// The hash of the key in `request`; `None` when the request has none or an empty one, and then the least loaded server
     /// is as good as any: all requests without a key on one server would be no balance.
     pub fn hash(&self, request: &impl RouteRequest) -> Option<u64> {
         let hash = |value: &[u8]| (!value.is_empty()).then(|| hash_bytes(value));
         match self {
-            HashKey::ClientAddress(prefixes) => Some(hash_address(prefixes.network(request.source()))),
+            HashKey::ClientAddress(_) | HashKey::ClientNetwork(_) => self.hash_of_address(request.source()),
             HashKey::Header(name) => request.header(name).and_then(hash),
             HashKey::Cookie(name) => cookie_value(request.header("cookie")?, name.as_bytes()).and_then(hash),
             HashKey::Query(name) => hash(&decoded_parameter(query_value(request.query(), name.as_bytes())?)),
             HashKey::Path => Some(hash_bytes(request.path())),
+            HashKey::Made => None,
         }
     }
+}
+
+/// The hash of `ip_hash` of nginx, of the bytes that a network of so many bits is in.
+fn number_of_network(octets: &[u8], bits: u8) -> u64 {
+    let octets = &octets[..usize::from(bits.div_ceil(8))];
+    octets.iter().fold(89, |hash, octet| (hash * 113 + u64::from(*octet)) % 6271)
 }
 
 /// How many bits of a client's address count.

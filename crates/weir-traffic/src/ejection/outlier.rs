@@ -3,6 +3,8 @@
 //! Each server is measured by the median of the others, so that trouble behind all of them (a database that is down, a
 //! slow hour) is not blamed on one server. Must not know which servers may be ejected.
 
+use weir_sort::CompactSort as _;
+
 use super::rules::{EjectionReason, LatencyRule, OutlierRules};
 
 /// The requests of one server in one window.
@@ -90,7 +92,7 @@ fn with_median_of_others(values: &[(usize, u64)]) -> impl Iterator<Item = (usize
 }
 
 fn worst_first(found: &mut [(u64, usize, EjectionReason)]) -> Vec<(usize, EjectionReason)> {
-    found.sort_by_key(|(excess, ..)| std::cmp::Reverse(*excess));
+    found.sort_compact_by_key(|(excess, ..)| std::cmp::Reverse(*excess));
     found.iter().map(|(_, index, grounds)| (*index, *grounds)).collect()
 }
 

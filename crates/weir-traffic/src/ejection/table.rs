@@ -73,7 +73,7 @@ impl<C: 'static> OutlierEntry<C> {
     /// Whether the operator wants it to have requests.
     fn is_wanted(&self) -> bool {
         let state = &self.member.state;
-        state.mode() == Mode::Serving && state.weight() > 0
+        state.effective_mode() == Mode::Serving && state.weight() > 0
     }
 
     /// Whether nothing speaks against giving it requests, nor is about to.

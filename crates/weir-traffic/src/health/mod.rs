@@ -9,7 +9,9 @@ mod history;
 mod schedule;
 mod pacer;
 mod slow_start;
+mod agent;
 
+pub use agent::{AGENT_ANSWER_BYTES_MAX, AgentAnswer, AgentReport, AgentStatus};
 pub use history::{HISTORY_MAX, OutcomeHistory, PastOutcome};
 pub use pacer::ProbePacer;
 pub use schedule::{ProbeSchedule, ProbeTiming};

@@ -2,6 +2,8 @@
 //!
 //! A key that is not known takes the place of the one with the lowest count, and goes on from that count: frequent keys stay, and no count is too low.
 
+use weir_sort::CompactSort as _;
+
 /// Keys that are kept.
 pub const TOP_KEYS_MAX: usize = 32;
 
@@ -63,7 +65,8 @@ impl TopKeys {
 
     /// The keys, the most frequent first.
     pub fn into_sorted(mut self) -> Vec<TopKey> {
-        self.keys.sort_by(|one, other| other.count.cmp(&one.count).then(other.last_ns.cmp(&one.last_ns)));
+        self.keys
+            .sort_compact_by(|one, other| other.count.cmp(&one.count).then(other.last_ns.cmp(&one.last_ns)));
         self.keys.truncate(TOP_KEYS_MAX);
         self.keys
     }

@@ -3,10 +3,13 @@
 //! Many routes are indexed by the value that they require of a field or a parameter,
 //! so that ten thousand tenants cost a request as little as ten.
 
+use weir_sort::CompactSort as _;
+
 use super::entry::{RouteEntry, RouteRules};
 use super::field::ValueMatch;
+use super::needed_texts::{NeededText, NeededTexts};
 use super::text_map::TextMap;
-use super::{RouteRequest, decoded_parameter, query_values};
+use super::{RouteId, RouteRequest, decoded_parameter, query_values};
 
 /// Routes that are tried one after the other without an index.
 const UNINDEXED_MAX: usize = if cfg!(test) { 1 } else { 8 };
@@ -24,9 +27,11 @@ pub(super) struct RouteBucket {
 }
 
 /// Places of entries by the values that they ask for; each entry is in one place.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Index {
     by_value: Vec<ByValue>,
+    /// Routes by what their conditions need.
+    by_condition: Option<NeededTexts>,
     /// Routes that require no value of an indexed field or parameter, ascending.
     rest: Vec<usize>,
 }
@@ -69,10 +74,24 @@ impl RouteBucket {
     }
 
     pub(super) fn arrange(&mut self, rules: &RouteRules) {
-        self.entries.sort_by_key(|entry| std::cmp::Reverse(entry.specificity));
+        self.entries.sort_compact_by_key(|entry| std::cmp::Reverse(entry.specificity));
         self.entries.shrink_to_fit();
         if self.entries.len() > UNINDEXED_MAX {
             self.index = Index::new(&self.entries, rules).map(Box::new);
+        }
+    }
+
+    /// Files entries under what their conditions need.
+    pub(super) fn index_conditions<'a>(&mut self, needs: &impl Fn(RouteId) -> Vec<NeededText<'a>>) {
+        let entries = &self.entries;
+        let rest = match &self.index {
+            None => (0..entries.len()).collect(),
+            Some(index) => index.rest.clone(),
+        };
+        let conditioned = rest.into_iter().map(|place| (place, entries[place].route));
+        if let Some((by_condition, rest)) = NeededTexts::new(conditioned, needs) {
+            let index = self.index.get_or_insert_default();
+            (index.by_condition, index.rest) = (Some(by_condition), rest);
         }
     }
 
@@ -94,14 +113,14 @@ impl Index {
             .iter()
             .flat_map(|entry| exact_values(rules, entry).map(|(part, name, _)| (part, name)))
             .collect();
-        asked.sort_unstable();
+        asked.sort_compact();
         for key in asked {
             match counts.last_mut() {
                 Some((known, count)) if *known == key => *count += 1,
                 _ => counts.push((key, 1)),
             }
         }
-        counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        counts.sort_compact_by_key(|(_, count)| std::cmp::Reverse(*count));
         let keys: Vec<(RequestPart, &str)> = counts
             .into_iter()
             .filter(|(_, count)| *count >= ASKING_MIN)
@@ -116,7 +135,7 @@ impl Index {
             name: (*name).into(),
             values: TextMap::default(),
         };
-        let mut index = Index { by_value: keys.iter().map(by_value).collect(), rest: Vec::new() };
+        let mut index = Index { by_value: keys.iter().map(by_value).collect(), ..Index::default() };
         for (place, entry) in entries.iter().enumerate() {
             // The key that most ask for comes first.
             let found = keys.iter().enumerate().find_map(|(at, key)| {
@@ -158,6 +177,9 @@ impl Index {
             }
         }
         try_all(&self.rest);
+        if let Some(by_condition) = &self.by_condition {
+            by_condition.candidates(request, try_all);
+        }
         best.map(|place| &entries[place])
     }
 }

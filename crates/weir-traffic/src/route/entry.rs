@@ -26,6 +26,8 @@ pub(super) struct RouteEntry {
     /// Whether host, path and source say it all, which is so for most routes.
     is_plain: bool,
     has_condition: bool,
+    /// Whether the condition is all that is asked beside them.
+    has_condition_alone: bool,
     pub(super) before_regex: bool,
 }
 
@@ -39,16 +41,15 @@ impl RouteRules {
 impl RouteEntry {
     /// One of the entries of `route`, which is at the index `rules`.
     pub(super) fn new(name: RouteId, rules: usize, route: &RouteMatch, source: Option<IpNet>) -> RouteEntry {
+        let is_bare = route.methods.is_empty() && route.headers.is_empty() && route.query.is_empty();
         RouteEntry {
             route: name,
             rules,
             source,
             specificity: Specificity::new(route, source),
-            is_plain: route.methods.is_empty()
-                && route.headers.is_empty()
-                && route.query.is_empty()
-                && route.condition.is_none(),
+            is_plain: is_bare && route.condition.is_none(),
             has_condition: route.condition.is_some(),
+            has_condition_alone: is_bare && route.condition.is_some(),
             before_regex: route.before_regex,
         }
     }
@@ -60,7 +61,8 @@ impl RouteEntry {
     }
 
     fn matches_rest(&self, rules: &RouteRules, request: &impl RouteRequest) -> bool {
-        rules.of(self).matches_rest(request) && (!self.has_condition || request.condition_holds(self.route))
+        (self.has_condition_alone || rules.of(self).matches_rest(request))
+            && (!self.has_condition || request.condition_holds(self.route))
     }
 
     pub(super) fn tie_with(&self, other: &RouteEntry, rules: &RouteRules) -> Option<Tie> {

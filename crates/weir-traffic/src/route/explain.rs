@@ -1,5 +1,7 @@
 //! Why a request takes the route it takes, for `weir explain`.
 
+use weir_sort::CompactSort as _;
+
 use super::{RouteId, RouteMatch, RouteRequest, RouteTable};
 
 /// One route as considered for one request.
@@ -54,7 +56,7 @@ impl RouteTable {
                 Considered { route: *route, outcome }
             })
             .collect();
-        considered.sort_by_key(|one| match one.outcome {
+        considered.sort_compact_by_key(|one| match one.outcome {
             RouteOutcome::Chosen => 0,
             RouteOutcome::LessSpecific | RouteOutcome::Later => 1,
             _ => 2,

@@ -14,6 +14,8 @@ pub struct PathMatch(PathKind);
 pub(super) enum PathKind {
     Any,
     Prefix(Box<str>),
+    /// A prefix that need not end where a segment does: `/api` is one of `/apix`.
+    Beginning(Box<str>),
     Exact(Box<str>),
     Regex(RouteRegex),
 }
@@ -46,6 +48,19 @@ impl PathMatch {
         Ok(PathMatch(PathKind::Prefix(text.into())))
     }
 
+    /// Every path whose text begins so: `/api` matches `/api`, `/api/x` and `/apix`, as nginx's `location /api` does.
+    ///
+    /// # Errors
+    /// [`PathError::NoSlash`], [`PathError::BadCharacter`].
+    pub fn beginning(text: &str) -> Result<PathMatch, PathError> {
+        // Behind a slash a segment begins anyway.
+        if text.ends_with('/') {
+            return PathMatch::prefix(text);
+        }
+        check_path(text)?;
+        Ok(PathMatch(PathKind::Beginning(text.into())))
+    }
+
     /// This path and no other.
     ///
     /// # Errors
@@ -75,6 +90,7 @@ impl PathMatch {
         match &self.0 {
             PathKind::Any => true,
             PathKind::Prefix(prefix) => has_prefix(path, prefix.as_bytes()),
+            PathKind::Beginning(beginning) => path.starts_with(beginning.as_bytes()),
             PathKind::Exact(exact) => path == exact.as_bytes(),
             PathKind::Regex(pattern) => pattern.is_match(path),
         }
@@ -96,6 +112,7 @@ impl PathMatch {
         match &self.0 {
             PathKind::Any => None,
             PathKind::Prefix(prefix) => Some(format!("{}/*", prefix.trim_end_matches('/'))),
+            PathKind::Beginning(beginning) => Some(format!("{beginning}*")),
             PathKind::Exact(exact) => Some(exact.to_string()),
             PathKind::Regex(pattern) => Some(pattern.to_string()),
         }
@@ -117,6 +134,7 @@ impl fmt::Display for PathMatch {
         match &self.0 {
             PathKind::Any => f.write_str("any path"),
             PathKind::Prefix(prefix) => write!(f, "prefix {prefix}"),
+            PathKind::Beginning(beginning) => write!(f, "beginning {beginning}"),
             PathKind::Exact(exact) => write!(f, "exactly {exact}"),
             PathKind::Regex(pattern) => write!(f, "regex {pattern}"),
         }
@@ -149,6 +167,7 @@ mod tests {
     #[test]
     fn rules_match_byte_by_byte() {
         let prefix = |text| PathMatch::prefix(text).unwrap();
+        let beginning = |text| PathMatch::beginning(text).unwrap();
         let exact = |text| PathMatch::exact(text).unwrap();
         let regex = |text| PathMatch::regex(text).unwrap();
         for (rule, path, expected) in [
@@ -167,6 +186,12 @@ mod tests {
             (prefix("/api"), "/x/../api", false),
             (prefix("/api"), "/%61pi", false),
             (prefix("/api"), "//api", false),
+            (beginning("/api"), "/api", true),
+            (beginning("/api"), "/api/x", true),
+            (beginning("/api"), "/apix", true),
+            (beginning("/api"), "/ap", false),
+            (beginning("/api"), "/x/api", false),
+            (beginning("/api/"), "/apix", false),
             (exact("/a"), "/a", true),
             (exact("/a"), "/a/", false),
             (regex(r"\.png$"), "/x.png", true),

@@ -8,12 +8,15 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Weak};
 
-use regex::bytes::{Captures, Regex, RegexBuilder};
+pub use regex::bytes::Captures;
+use regex::bytes::{Regex, RegexBuilder};
 use regex_automata::dfa::dense::{self, DFA};
 use regex_automata::dfa::{Automaton, StartKind};
 use regex_automata::nfa::thompson;
 use regex_automata::util::syntax;
 use regex_automata::{Anchored, Input};
+
+use super::literal::LiteralEnds;
 
 /// The largest program of one regular expression, in bytes: more than any sensible rule needs.
 const REGEX_BYTES_MAX: usize = 1 << 20;
@@ -33,6 +36,8 @@ pub struct RouteRegex(Arc<Inner>);
 
 struct Inner {
     text: Box<str>,
+    /// What every match begins with, at the start of the text: most expressions of many are told apart by it.
+    prefix: Box<[u8]>,
     /// Where the automaton does not do: it would be too large, or groups are asked for.
     regex: Option<Regex>,
     automaton: Option<Dense>,
@@ -85,7 +90,8 @@ impl RouteRegex {
         let of_regex =
             if regex.is_some() && automaton.is_some() { REGEX_BYTES_MIN + of_automaton } else { 0 };
         let bytes = text.len() + of_automaton + of_regex;
-        RouteRegex(Arc::new(Inner { text: text.into(), regex, automaton, bytes }))
+        let prefix = LiteralEnds::new(text).prefix;
+        RouteRegex(Arc::new(Inner { text: text.into(), prefix, regex, automaton, bytes }))
     }
 
     /// The expression as it was written.
@@ -93,8 +99,16 @@ impl RouteRegex {
         &self.0.text
     }
 
+    /// What every text in which it is found begins with; empty where it says nothing of that.
+    pub fn literal_start(&self) -> &[u8] {
+        &self.0.prefix
+    }
+
     /// Whether it is found anywhere in `text`.
     pub fn is_match(&self, text: &[u8]) -> bool {
+        if !text.starts_with(&self.0.prefix) {
+            return false;
+        }
         let input = Input::new(text).anchored(Anchored::No).earliest(true);
         match self.0.automaton.as_ref().map(|automaton| automaton.try_search_fwd(&input)) {
             Some(Ok(found)) => found.is_some(),
@@ -219,6 +233,15 @@ mod tests {
             (r"\bb\b", "abc", false),
             ("é", "é", true),
             (".", "\n", false),
+            ("^/a/b", "/a/bc", true),
+            ("^/a/b", "x/a/b", false),
+            ("^/a|/b", "x/b", true),
+            ("^/ab?$", "/a", true),
+            ("^/ab*", "/a", true),
+            ("(^/a)+", "/a", true),
+            ("(?m)^/a", "x\n/a", true),
+            ("(?i)^/A", "/a", true),
+            ("^(/a|/b)c", "/bc", true),
         ] {
             let pattern = RouteRegex::build(pattern).unwrap();
             assert!(pattern.automaton().is_some(), "{pattern}");

@@ -6,6 +6,7 @@
 
 use regex_automata::dfa::Automaton;
 use regex_automata::{Anchored, Input};
+use weir_sort::CompactSort as _;
 
 use super::entry::RouteEntry;
 use super::literal::LiteralEnds;
@@ -52,9 +53,9 @@ impl Patterns {
     }
 
     pub(super) fn arrange(&mut self) {
-        self.list.sort_by_key(|ranked| std::cmp::Reverse(ranked.entry.specificity));
+        self.list.sort_compact_by_key(|ranked| std::cmp::Reverse(ranked.entry.specificity));
         let mut by_literal: Vec<usize> = (0..self.list.len()).collect();
-        by_literal.sort_by(|a, b| self.list[*a].ends.prefix.cmp(&self.list[*b].ends.prefix));
+        by_literal.sort_compact_by(|a, b| self.list[*a].ends.prefix.cmp(&self.list[*b].ends.prefix));
         self.nodes.clear();
         for member in by_literal {
             let literal = &self.list[member].ends.prefix;

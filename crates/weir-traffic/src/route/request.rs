@@ -30,6 +30,16 @@ pub trait RouteRequest {
     fn condition_holds(&self, _route: RouteId) -> bool {
         false
     }
+    /// Whether `passes` says so of one of the texts that a comparison of the condition of this route looks at, by its number
+    /// ([`NeededText::term`](super::NeededText)): an empty text if there is none. `None`: it cannot say which they are.
+    fn any_condition_text(
+        &self,
+        _route: RouteId,
+        _term: usize,
+        _passes: impl FnMut(&[u8]) -> bool,
+    ) -> Option<bool> {
+        None
+    }
 }
 
 /// The value of the first parameter called `name` in a query, as sent: not decoded.

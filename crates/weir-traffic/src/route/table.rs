@@ -7,9 +7,12 @@
 
 use std::sync::Arc;
 
+use weir_sort::CompactSort as _;
+
 use super::bucket::RouteBucket;
 use super::entry::{RouteEntry, RouteRules};
 use super::host::{self, HostPattern};
+use super::needed_texts::{NeededText, NeededTexts};
 use super::path::{self, PathMatch};
 use super::patterns::Patterns;
 use super::text_map::TextMap;
@@ -28,7 +31,15 @@ pub struct RouteTable {
     below_lens: Vec<usize>,
     any_host: HostPaths,
     /// The entries in the order of their routes, where that decides; then nothing else has any.
-    in_order: Option<Box<[(HostPattern, RouteEntry)]>>,
+    in_order: Option<Box<InOrder>>,
+}
+
+/// The entries in the order of their routes.
+#[derive(Debug)]
+struct InOrder {
+    entries: Box<[(HostPattern, RouteEntry)]>,
+    /// Entries by what their conditions need, and the places of those that are not in it.
+    by_condition: Option<(NeededTexts, Vec<usize>)>,
 }
 
 /// The routes of one host, by path. Of ten thousand hosts most have a prefix and nothing else: what few have is behind a pointer.
@@ -38,6 +49,8 @@ struct HostPaths {
     patterns: Option<Box<Patterns>>,
     /// Prefixes to come, until they are arranged.
     unsorted: Option<Box<TextMap<RouteBucket>>>,
+    /// The same of those that need not end where a segment does.
+    unsorted_beginnings: Option<Box<TextMap<RouteBucket>>>,
     prefixes: Vec<Prefix>,
     any: RouteBucket,
 }
@@ -47,7 +60,9 @@ struct HostPaths {
 struct Prefix {
     text: Box<[u8]>,
     /// The longest other prefix that this one begins with.
-    parent: Option<usize>,
+    parent: Option<u32>,
+    /// Whether what follows is of no matter: the text ends with a slash, or need not end where a segment does.
+    ends_anywhere: bool,
     bucket: RouteBucket,
 }
 
@@ -81,7 +96,7 @@ impl RouteTable {
             paths.find_ties(&mut search);
         }
         let mut ties = search.ties;
-        ties.sort_unstable_by_key(|tie| (tie.first, tie.second));
+        ties.sort_compact_by_key(|tie| (tie.first, tie.second));
         ties.dedup();
         if ties.is_empty() { Ok(table) } else { Err(ties) }
     }
@@ -107,7 +122,7 @@ impl RouteTable {
                 entries.extend(sources.map(entry));
             }
         }
-        table.in_order = Some(entries.into());
+        table.in_order = Some(Box::new(InOrder { entries: entries.into(), by_condition: None }));
         table
     }
 
@@ -125,28 +140,49 @@ impl RouteTable {
         self
     }
 
+    /// The same with an index of routes by what their conditions need, each according to `needs`: for a table with conditions that requests are looked up in.
+    #[must_use]
+    pub fn with_conditions<'a>(mut self, needs: impl Fn(RouteId) -> Vec<NeededText<'a>>) -> RouteTable {
+        if self.rules.0.iter().all(|(rules, _)| rules.condition.is_none()) {
+            return self;
+        }
+        let hosts = self.exact_hosts.values_mut().chain(self.below_hosts.values_mut());
+        let buckets = hosts.chain([&mut self.any_host]).flat_map(HostPaths::buckets_mut);
+        buckets.for_each(|bucket| bucket.index_conditions(&needs));
+        if let Some(in_order) = &mut self.in_order {
+            let places = in_order.entries.iter().map(|(_, entry)| entry.route).enumerate();
+            in_order.by_condition = NeededTexts::new(places, &needs);
+        }
+        self
+    }
+
     /// The route that `request` takes; `None` when no route matches.
     #[inline]
     pub fn lookup(&self, request: &impl RouteRequest) -> Option<RouteId> {
         match &self.in_order {
             None => self.lookup_most_specific(request),
-            Some(entries) => self.lookup_first(entries, request),
+            Some(in_order) => self.lookup_first(in_order, request),
         }
     }
 
     /// The first in the order of the routes.
-    fn lookup_first(
-        &self,
-        entries: &[(HostPattern, RouteEntry)],
-        request: &impl RouteRequest,
-    ) -> Option<RouteId> {
+    fn lookup_first(&self, in_order: &InOrder, request: &impl RouteRequest) -> Option<RouteId> {
         let path = request.path();
-        let matches = |(host, entry): &&(HostPattern, RouteEntry)| {
+        let matches = |(host, entry): &(HostPattern, RouteEntry)| {
             self.rules.of(entry).path.matches(path)
                 && host.matches(request.host())
                 && entry.matches(&self.rules, request)
         };
-        entries.iter().find(matches).map(|(_, entry)| entry.route)
+        let entries = &in_order.entries;
+        let Some((by_condition, rest)) = &in_order.by_condition else {
+            return entries.iter().find(|entry| matches(entry)).map(|(_, entry)| entry.route);
+        };
+        let mut first = rest.iter().copied().find(|place| matches(&entries[*place]));
+        by_condition.candidates(request, |places| {
+            let mut earlier = places.iter().copied().take_while(|at| first.is_none_or(|first| *at < first));
+            first = earlier.find(|place| matches(&entries[*place])).or(first);
+        });
+        first.map(|place| entries[place].1.route)
     }
 
     /// The same for a table that is not in the order of its routes, as most are.
@@ -201,6 +237,25 @@ impl RouteTable {
     }
 }
 
+impl Prefix {
+    fn new(text: Box<[u8]>, bucket: RouteBucket, is_beginning: bool) -> Prefix {
+        let ends_anywhere = is_beginning || text.ends_with(b"/");
+        Prefix { text, parent: None, ends_anywhere, bucket }
+    }
+
+    /// Whether the prefix is one of this path.
+    fn is_of(&self, path: &[u8]) -> bool {
+        match path.strip_prefix(&*self.text) {
+            None => false,
+            Some(rest) => self.ends_anywhere || rest.first().is_none_or(|next| *next == b'/'),
+        }
+    }
+
+    fn parent(&self) -> Option<usize> {
+        self.parent.map(|parent| parent as usize)
+    }
+}
+
 impl HostPaths {
     fn insert(&mut self, path: &PathMatch, entry: RouteEntry) {
         match path.kind() {
@@ -212,6 +267,9 @@ impl HostPaths {
             path::PathKind::Prefix(text) => {
                 self.unsorted.get_or_insert_default().entry(text.as_bytes()).push(entry);
             }
+            path::PathKind::Beginning(text) => {
+                self.unsorted_beginnings.get_or_insert_default().entry(text.as_bytes()).push(entry);
+            }
         }
     }
 
@@ -219,19 +277,21 @@ impl HostPaths {
     fn arrange(&mut self, rules: &RouteRules) {
         self.patterns.iter_mut().for_each(|patterns| patterns.arrange());
         let unsorted = self.unsorted.take().unwrap_or_default();
+        let beginnings = self.unsorted_beginnings.take().unwrap_or_default();
         // Most hosts have one: no room for more.
-        self.prefixes = Vec::with_capacity(unsorted.len());
-        let prefix = |(text, bucket)| Prefix { text, parent: None, bucket };
-        self.prefixes.extend(unsorted.into_iter().map(prefix));
-        self.prefixes.sort_unstable_by(|a, b| a.text.cmp(&b.text));
+        self.prefixes = Vec::with_capacity(unsorted.len() + beginnings.len());
+        // The sort is stable: of one text, the beginning comes first, and is the parent of the prefix.
+        self.prefixes.extend(beginnings.into_iter().map(|(text, bucket)| Prefix::new(text, bucket, true)));
+        self.prefixes.extend(unsorted.into_iter().map(|(text, bucket)| Prefix::new(text, bucket, false)));
+        self.prefixes.sort_compact_by(|a, b| a.text.cmp(&b.text));
         for at in 0..self.prefixes.len() {
             let mut parent = at.checked_sub(1);
             while let Some(above) = parent
                 && !self.prefixes[at].text.starts_with(&self.prefixes[above].text)
             {
-                parent = self.prefixes[above].parent;
+                parent = self.prefixes[above].parent();
             }
-            self.prefixes[at].parent = parent;
+            self.prefixes[at].parent = parent.and_then(|parent| u32::try_from(parent).ok());
         }
         if let Some(patterns) = &mut self.patterns {
             let mut entries = self.prefixes.iter().flat_map(|prefix| &prefix.bucket.entries);
@@ -289,12 +349,12 @@ impl HostPaths {
         let mut next = self.prefixes.partition_point(|prefix| &*prefix.text <= path).checked_sub(1);
         while let Some(at) = next {
             let prefix = &self.prefixes[at];
-            if path::has_prefix(path, &prefix.text)
+            if prefix.is_of(path)
                 && let Some(entry) = prefix.bucket.lookup(rules, request)
             {
                 return Some(entry);
             }
-            next = prefix.parent;
+            next = prefix.parent();
         }
         None
     }

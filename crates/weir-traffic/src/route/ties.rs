@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use ipnet::IpNet;
+use weir_sort::CompactSort as _;
 
 use super::bucket::{RequestPart, exact_values};
 use super::entry::{RouteEntry, RouteRules};
@@ -104,7 +105,7 @@ impl<'a> TieSearch<'a> {
     {
         let mut asked: Vec<(RequestPart, &str, &[u8])> =
             entries.iter().flat_map(|entry| exact_values(self.rules, entry)).collect();
-        asked.sort_unstable();
+        asked.sort_compact();
         asked.dedup();
         let by_key = asked.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1));
         let keys = by_key.map(|values| ((values[0].0, values[0].1), values.len()));

@@ -23,6 +23,8 @@ pub enum Eligibility {
     Draining,
     /// The operator took it out for maintenance.
     Maintenance,
+    /// Its agent says that it takes no requests, or none without affinity to it.
+    Agent,
     /// Its health checks failed.
     Down,
     /// Requests failed on it.
@@ -42,6 +44,7 @@ impl Eligibility {
             Eligibility::WeightZero => "the weight is 0",
             Eligibility::Draining => "is being drained",
             Eligibility::Maintenance => "is in maintenance",
+            Eligibility::Agent => "its agent takes it out of service",
             Eligibility::Down => "health checks fail",
             Eligibility::Ejected => "is ejected as an outlier",
         }

@@ -14,7 +14,7 @@ mod tier;
 
 pub use consecutive_failures::ConsecutiveFailures;
 pub use eligibility::Eligibility;
-pub use status::{Health, Mode};
+pub use status::{Health, Mode, PART_FULL};
 pub use summary::ServerSummary;
 pub use tier::ServerTier;
 
@@ -110,6 +110,14 @@ impl ServerState {
         self.change(|status| status.weight = weight.min(WEIGHT_MAX));
     }
 
+    /// Changes the weight and the part of it that counts, in 1/32 (1 to [`PART_FULL`]), effective at the next choice.
+    pub fn set_weight_part(&self, weight: u32, part: u32) {
+        self.change(|status| {
+            status.weight = weight.min(WEIGHT_MAX);
+            status.part = part.clamp(1, PART_FULL);
+        });
+    }
+
     /// The part of its weight the server gets, in 1/256.
     pub fn ramp(&self) -> u32 {
         self.status().ramp
@@ -120,8 +128,13 @@ impl ServerState {
         self.change(|status| status.ramp = ramp.clamp(1, RAMP_FULL));
     }
 
-    /// The last verdict of the health checks.
+    /// The last verdict of the health checks, and down if the agent of the server says so.
     pub fn health(&self) -> Health {
+        self.status().effective_health()
+    }
+
+    /// The last verdict of the health checks alone.
+    pub fn probed_health(&self) -> Health {
         self.status().health
     }
 
@@ -198,6 +211,23 @@ impl ServerState {
         &self.consecutive_failures
     }
 
+    /// Takes in what the agent of the server says: the mode that it wants, and whether it is down. Neither undoes what operators and health
+    /// checks say.
+    pub fn set_agent(&self, mode: Mode, is_down: bool) {
+        self.change(|status| (status.agent_mode, status.agent_down) = (mode, is_down));
+    }
+
+    /// Whether its agent takes it out of service, more or less.
+    pub fn is_held_by_agent(&self) -> bool {
+        let status = self.status();
+        status.agent_down || status.agent_mode != Mode::Serving
+    }
+
+    /// The mode that counts: that of the operator or that of the agent, whichever allows less.
+    pub fn effective_mode(&self) -> Mode {
+        self.status().effective_mode()
+    }
+
     /// The mode that the operator has set.
     pub fn mode(&self) -> Mode {
         self.status().mode
@@ -227,7 +257,7 @@ impl ServerState {
     /// whatever its weight.
     pub fn accepts_bound(&self) -> bool {
         let status = self.status();
-        status.is_usable() && status.mode != Mode::Maintenance
+        status.is_usable() && status.effective_mode() != Mode::Maintenance
     }
 
     /// Whether every slot is taken.
@@ -389,6 +419,28 @@ mod tests {
         assert_eq!((server.ramp(), server.weight()), (1, WEIGHT_MAX));
         assert!(!server.turn_mode(Mode::Draining, Mode::Maintenance) && server.is_eligible());
         assert!(server.turn_mode(Mode::Serving, Mode::Maintenance) && server.mode() == Mode::Maintenance);
+    }
+
+    #[test]
+    fn the_agent_undoes_neither_operator_nor_health_checks() {
+        let server = ServerState::new(2, 0);
+        server.set_agent(Mode::Draining, false);
+        assert!(!server.is_eligible() && server.accepts_bound() && server.is_held_by_agent());
+        assert_eq!((server.mode(), server.effective_mode()), (Mode::Serving, Mode::Draining));
+        server.set_mode(Mode::Maintenance);
+        assert_eq!(server.effective_mode(), Mode::Maintenance, "the operator allows less");
+        server.set_agent(Mode::Serving, false);
+        assert!(!server.is_eligible() && !server.is_held_by_agent());
+        server.set_mode(Mode::Serving);
+        assert!(server.is_eligible());
+        server.set_agent(Mode::Serving, true);
+        assert!(!server.is_eligible() && !server.accepts_bound());
+        assert_eq!((server.health(), server.probed_health()), (Health::Down, Health::Up));
+        server.set_health(Health::Down);
+        server.set_agent(Mode::Serving, false);
+        assert!(!server.is_eligible(), "its probes fail");
+        server.set_health(Health::Up);
+        assert!(server.is_eligible());
     }
 
     #[test]

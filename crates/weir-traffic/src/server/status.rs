@@ -77,7 +77,8 @@ impl EjectionState {
 /// Weight, ramp, health, mode and ejection in one word, together with the share that follows from them, so that
 /// the balancer learns with one load whether a server may be chosen and how much it should get.
 ///
-/// Bits 0..32: share; 32..41: weight; 41..50: ramp; 50: down; 51..53: mode; 53: ejected; 54: on trial (with 53: taken); 55: panic.
+/// Bits 0..32: share; 32..41: weight; 41..50: ramp; 50: down; 51..53: mode; 53: ejected; 54: on trial (with 53: taken); 55: panic;
+/// 56..58: mode by the agent; 58: down by the agent; 59..64: what is missing of the part of the weight, in 1/32.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StatusWord {
     pub(crate) weight: u32,
@@ -87,11 +88,21 @@ pub(crate) struct StatusWord {
     pub(crate) ejection: EjectionState,
     /// Whether health and ejection count for nothing.
     pub(crate) panic: bool,
+    /// The mode that the agent of the server wants.
+    pub(crate) agent_mode: Mode,
+    /// Whether its agent says that it is down.
+    pub(crate) agent_down: bool,
+    /// The part of the weight that counts, in 1/32: 1 to [`PART_FULL`]. So a share of a small weight is not rounded to nothing, or to all of it.
+    pub(crate) part: u32,
 }
 
 const EJECTED: u64 = 1 << 53;
 const ON_TRIAL: u64 = 1 << 54;
 const PANIC: u64 = 1 << 55;
+const AGENT_DOWN: u64 = 1 << 58;
+
+/// All of a weight; see [`ServerState::set_weight_part`](super::ServerState::set_weight_part).
+pub const PART_FULL: u32 = 32;
 
 impl StatusWord {
     /// Of a server that is up and serving.
@@ -103,20 +114,36 @@ impl StatusWord {
             mode: Mode::Serving,
             ejection: EjectionState::None,
             panic: false,
+            agent_mode: Mode::Serving,
+            agent_down: false,
+            part: PART_FULL,
         }
     }
 
-    /// Weight times ramp, 0 when the server takes no unbound requests.
+    /// The mode that counts: that of the operator or that of the agent, whichever allows less.
+    pub(crate) const fn effective_mode(self) -> Mode {
+        if self.agent_mode as u8 > self.mode as u8 { self.agent_mode } else { self.mode }
+    }
+
+    /// The verdict of the health checks, and down if the agent says so.
+    pub(crate) const fn effective_health(self) -> Health {
+        if self.agent_down { Health::Down } else { self.health }
+    }
+
+    /// Weight times its part times ramp, 0 when the server takes no unbound requests.
     const fn share(self) -> u32 {
-        match self.mode {
-            Mode::Serving if self.is_usable() => self.weight * self.ramp,
+        match self.effective_mode() {
+            Mode::Serving if self.is_usable() => {
+                // Of a weight above 0, rounded up: something stays.
+                (self.weight * self.ramp * self.part).div_ceil(PART_FULL)
+            }
             _ => 0,
         }
     }
 
     /// Whether it is up and not ejected, or panic makes that irrelevant.
     pub(crate) const fn is_usable(self) -> bool {
-        self.panic || (matches!(self.health, Health::Up) && !self.ejection.is_out())
+        self.panic || (matches!(self.effective_health(), Health::Up) && !self.ejection.is_out())
     }
 
     pub(crate) const fn pack(self) -> u64 {
@@ -129,7 +156,9 @@ impl StatusWord {
             EjectionState::Taken => EJECTED | ON_TRIAL,
         };
         let panic = if self.panic { PANIC } else { 0 };
-        let judged = down << 50 | mode << 51 | ejection | panic;
+        let agent_down = if self.agent_down { AGENT_DOWN } else { 0 };
+        let agent = (self.agent_mode as u64) << 56 | agent_down | ((PART_FULL - self.part) as u64) << 59;
+        let judged = down << 50 | mode << 51 | ejection | panic | agent;
         self.share() as u64 | (self.weight as u64) << 32 | (self.ramp as u64) << 41 | judged
     }
 
@@ -138,11 +167,7 @@ impl StatusWord {
             weight: (word >> 32) as u32 & 0x1ff,
             ramp: (word >> 41) as u32 & 0x1ff,
             health: if word >> 50 & 1 == 0 { Health::Up } else { Health::Down },
-            mode: match word >> 51 & 3 {
-                0 => Mode::Serving,
-                1 => Mode::Draining,
-                _ => Mode::Maintenance,
-            },
+            mode: unpack_mode(word >> 51),
             ejection: match word & (EJECTED | ON_TRIAL) {
                 0 => EjectionState::None,
                 EJECTED => EjectionState::Ejected,
@@ -150,6 +175,9 @@ impl StatusWord {
                 _ => EjectionState::Taken,
             },
             panic: word & PANIC != 0,
+            agent_mode: unpack_mode(word >> 56),
+            agent_down: word & AGENT_DOWN != 0,
+            part: PART_FULL - (word >> 59) as u32,
         }
     }
 
@@ -163,6 +191,14 @@ impl StatusWord {
     #[inline]
     pub(crate) const fn is_on_trial(word: u64) -> bool {
         word & (EJECTED | ON_TRIAL) == ON_TRIAL
+    }
+}
+
+const fn unpack_mode(bits: u64) -> Mode {
+    match bits & 3 {
+        0 => Mode::Serving,
+        1 => Mode::Draining,
+        _ => Mode::Maintenance,
     }
 }
 
@@ -181,11 +217,16 @@ mod tests {
                 for ramp in [1, 100, RAMP_FULL] {
                     for health in [Health::Up, Health::Down] {
                         for mode in [Mode::Serving, Mode::Draining, Mode::Maintenance] {
-                            let status = StatusWord { weight, ramp, health, mode, ejection, panic };
-                            let word = status.pack();
-                            assert!(StatusWord::unpack(word) == status);
-                            assert_eq!(StatusWord::share_of(word), status.share());
-                            assert_eq!(StatusWord::is_on_trial(word), ejection == EjectionState::OnTrial);
+                            for (agent_mode, part) in Mode::ALL.into_iter().zip([1, 20, PART_FULL]) {
+                                let agent_down = part == 20;
+                                let new = StatusWord::new(weight);
+                                let agent = StatusWord { agent_mode, agent_down, part, ..new };
+                                let status = StatusWord { ramp, health, mode, ejection, panic, ..agent };
+                                let word = status.pack();
+                                assert!(StatusWord::unpack(word) == status);
+                                assert_eq!(StatusWord::share_of(word), status.share());
+                                assert_eq!(StatusWord::is_on_trial(word), ejection == EjectionState::OnTrial);
+                            }
                         }
                     }
                 }

@@ -9,6 +9,7 @@ use weir_config::{CheckedConfig, Colour, ConfigAdvice};
 use crate::diagnostics;
 use crate::error::{CommandError, UNUSABLE};
 use crate::features;
+use crate::foreign::LossArguments;
 use crate::help_text::with_exit_codes;
 use crate::output::{self, counted};
 
@@ -16,6 +17,7 @@ const EXAMPLES: &str = "\
 Examples:
   weir check weir.toml
   weir check --format short weir.toml
+  weir check /etc/nginx/nginx.conf
   weir check --print weir.toml > effective.toml";
 
 const EXIT_CODES: &str = "\
@@ -30,7 +32,7 @@ Exit codes:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = with_exit_codes(EXAMPLES, EXIT_CODES))]
 pub(crate) struct CheckArguments {
-    /// The config.
+    /// The config: a `weir.toml`, `nginx.conf`, `haproxy.cfg` or `Caddyfile`.
     file: PathBuf,
     /// The format of the report.
     #[arg(long, value_enum, default_value_t = CheckFormat::Text)]
@@ -42,6 +44,8 @@ pub(crate) struct CheckArguments {
     /// With `--print`: also secrets, and variables with their values. The output is a config that can be used.
     #[arg(long, requires = "print")]
     with_secrets: bool,
+    #[command(flatten)]
+    loss: LossArguments,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -55,7 +59,7 @@ enum CheckFormat {
 }
 
 pub(crate) fn run(arguments: &CheckArguments) -> Result<ExitCode, CommandError> {
-    let checked = features::check(CheckedConfig::load(&arguments.file));
+    let checked = features::check(arguments.loss.load(&arguments.file));
     let name = arguments.file.display().to_string();
     if arguments.print {
         output::note(

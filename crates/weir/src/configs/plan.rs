@@ -13,6 +13,7 @@ use weir_config::{
 
 use crate::error::CommandError;
 use crate::features;
+use crate::foreign::{LossArguments, load_running};
 use crate::help_text::with_exit_codes;
 use crate::output::{self, counted};
 use crate::running::admin_client::AdminArguments;
@@ -49,13 +50,15 @@ pub(crate) struct PlanArguments {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    loss: LossArguments,
+    #[command(flatten)]
     admin: AdminArguments,
 }
 
 pub(crate) fn run(arguments: &PlanArguments) -> Result<ExitCode, CommandError> {
-    let after = usable(features::check(CheckedConfig::load(&arguments.file)))?;
+    let after = usable(features::check(arguments.loss.load(&arguments.file)))?;
     let before = match &arguments.from {
-        Some(file) => usable(CheckedConfig::load(file))?,
+        Some(file) => usable(load_running(file))?,
         None => running(&arguments.admin)?,
     };
     let difference = ConfigDiff::between(&before, &after);

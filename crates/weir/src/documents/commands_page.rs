@@ -27,7 +27,7 @@ Both are made from the same definition, so packages need not keep copies:
 ```sh
 weir completions bash > /usr/share/bash-completion/completions/weir
 weir man > /usr/share/man/man1/weir.1
-for command in serve check explain why plan ctl upgrade kubernetes ingress report top demo lab completions man; do
+for command in serve check import explain why plan ctl upgrade kubernetes ingress report top demo lab completions man; do
   weir man $command > /usr/share/man/man1/weir-$command.1
 done
 ```

@@ -126,6 +126,6 @@ mod tests {
             panic!("there is no such command")
         };
         assert_eq!(what, "there is no command `sevre`");
-        assert!(help.is_some_and(|help| help.contains("serve, check, explain")));
+        assert!(help.is_some_and(|help| help.contains("serve, check, import, explain")));
     }
 }

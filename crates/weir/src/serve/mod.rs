@@ -23,6 +23,7 @@ use weir_control::{
 use crate::allocator;
 use crate::error::CommandError;
 use crate::features;
+use crate::foreign::LossArguments;
 use crate::help_text::with_exit_codes;
 use crate::kubernetes::arguments::KubernetesArguments;
 use crate::log;
@@ -38,6 +39,7 @@ const EXAMPLES: &str = "\
 Examples:
   weir serve weir.toml
   weir serve --listen :8080 --to 10.0.0.1:80 --to 10.0.0.2:80
+  weir serve /etc/nginx/nginx.conf
   weir serve --listen unix:/run/weir.sock --to app.internal:8080
   weir serve --kubernetes
   weir serve --kubernetes=infra/web --gateway-address 203.0.113.7 base.toml";
@@ -70,7 +72,7 @@ const CUT: u8 = 3;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = with_exit_codes(EXAMPLES, EXIT_CODES))]
 pub(crate) struct ServeArguments {
-    /// The config.
+    /// The config: a `weir.toml`, `nginx.conf`, `haproxy.cfg` or `Caddyfile`. At a reload it is read again.
     #[arg(required_unless_present_any = ["listen", "to", "kubernetes"], conflicts_with_all = ["listen", "to"])]
     file: Option<PathBuf>,
     /// Where to accept connections: `:8080`, `127.0.0.1:8080`, `unix:/run/weir.sock`. Can be given several times.
@@ -79,6 +81,8 @@ pub(crate) struct ServeArguments {
     /// A server to balance requests over: `10.0.0.1:80`, `app.internal:8080`, `unix:/run/app.sock`. Can be given several times.
     #[arg(long, value_name = "ADDRESS")]
     to: Vec<String>,
+    #[command(flatten)]
+    loss: LossArguments,
     #[command(flatten)]
     kubernetes: KubernetesArguments,
 }
@@ -123,7 +127,8 @@ fn read_and_serve(
     let mut file = arguments
         .file
         .as_deref()
-        .map(|file| with_known_fragments(ConfigFile::with_check(file, features::check), &sockets.1));
+        .map(|file| ConfigFile::with_check(file, features::check).translated_by(arguments.loss.translator()))
+        .map(|file| with_known_fragments(file, &sockets.1));
     let (config, warnings) = load(arguments, file.as_mut())?;
     note_and_log(&config, &warnings);
     if let Some(reading) = reading {

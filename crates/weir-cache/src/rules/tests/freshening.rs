@@ -55,6 +55,32 @@ fn a_304_is_about_the_version_that_it_names() {
     }
 }
 
+#[test]
+fn a_304_says_anew_how_long_this_cache_keeps_a_response() {
+    let rules = StoreRules { obeys_accel_expires: true, ..StoreRules::default() };
+    for (newer, expected) in [
+        ("X-Accel-Expires: 60", Some(60_000)),
+        ("X-Accel-Expires: 60|Cache-Control: no-store", Some(60_000)),
+        ("X-Accel-Expires: 0", None),
+        ("Cache-Control: max-age=5", Some(5_000)),
+        ("Cache-Control: no-store", None),
+    ] {
+        let (request, stored, newer_head) =
+            (head(""), head("ETag: \"a\"|Cache-Control: max-age=9"), head(newer));
+        let request =
+            StoredRequest { method: Method::Get, head: request.view(), sent: NOW, is_proven: false };
+        let planned = plan_freshening(&request, 200, stored.view(), newer_head.view(), &rules, NOW);
+        let fresh_ms = match planned {
+            FreshenPlan::Store(freshened) => {
+                assert!(!freshened.head.view().contains("x-accel-expires"), "{newer}");
+                Some(freshened.lifetime.fresh_ms)
+            }
+            _ => None,
+        };
+        assert_eq!(fresh_ms, expected, "{newer}");
+    }
+}
+
 /// Writes lines.
 #[derive(Default)]
 struct LineWriter(Vec<u8>);

@@ -406,6 +406,47 @@ fn some_fields_are_not_stored() {
 }
 
 #[test]
+fn a_server_tells_this_cache_alone_how_long_a_response_is_fresh() {
+    let obeying = StoreRules { obeys_accel_expires: true, ..StoreRules::default() };
+    let told = |rules: &StoreRules, request: &str, response: &str| {
+        plan_with(rules, request, 200, response).map(|plan| (plan.lifetime.fresh_ms, plan.lifetime.source))
+    };
+    let accel = |seconds: u64| Ok((seconds * 1_000, LifetimeSource::Accel));
+    for (request, response, expected) in [
+        ("", "X-Accel-Expires: 60", accel(60)),
+        ("", "X-Accel-Expires: 60|Cache-Control: no-store", accel(60)),
+        ("", "X-Accel-Expires: 60|Cache-Control: private, no-cache, max-age=5", accel(60)),
+        ("", "X-Accel-Expires: 60|Cache-Control: s-maxage=5|Expires: {-5}", accel(60)),
+        ("", "X-Accel-Expires: 60|CDN-Cache-Control: max-age=5", accel(60)),
+        ("", "X-Accel-Expires: 60|Pragma: no-cache", accel(60)),
+        ("", "X-Accel-Expires: 60|Age: 100", accel(160)),
+        ("", "X-Accel-Expires: 0|Cache-Control: max-age=5", Err(NotStored::Accel)),
+        ("", "X-Accel-Expires: @5|Cache-Control: max-age=5", Err(NotStored::Stale)),
+        ("", "X-Accel-Expires: off|Cache-Control: max-age=5", Ok((5_000, LifetimeSource::MaxAge))),
+        // What protects one client from others is no matter of time.
+        ("", "X-Accel-Expires: 60|Set-Cookie: a=b", Err(NotStored::SetCookie)),
+        ("Authorization: x", "X-Accel-Expires: 60", Err(NotStored::Authorization)),
+        ("", "X-Accel-Expires: 60|Vary: *", Err(NotStored::Vary)),
+    ] {
+        assert_eq!(told(&obeying, request, response), expected, "{request} {response}");
+    }
+    let fields = "X-Accel-Expires: 60|Cache-Control: private=\"X-User\"|X-User: me|X-Accel-Redirect: /a|X-Sendfile: /b|C: 1";
+    let plan = plan_with(&obeying, "", 200, fields).expect("it may be stored");
+    let stored = plan.stored_head(head(fields).view());
+    let names: Vec<_> = ["x-accel-expires", "x-user", "x-accel-redirect", "x-sendfile", "c"]
+        .into_iter()
+        .filter(|name| stored.view().contains(name))
+        .collect();
+    assert_eq!(names, ["c"]);
+    let ttls = vec![StatusTtl { statuses: 200..=200, ttl_ms: 9_000, overrides: true }];
+    let overriding = StoreRules { ttls, ignores_origin: true, ..obeying };
+    for response in ["X-Accel-Expires: 60", "X-Accel-Expires: 0"] {
+        assert_eq!(told(&overriding, "", response), Ok((9_000, LifetimeSource::Rule)), "{response}");
+        assert!(told(&StoreRules::default(), "", response).is_err(), "{response}");
+    }
+}
+
+#[test]
 fn what_is_stored_has_a_date() {
     let plan = plan("", 200, "Cache-Control: max-age=5").expect("it may be stored");
     let stored = plan.stored_head(head("Cache-Control: max-age=5").view());

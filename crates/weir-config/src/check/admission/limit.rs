@@ -13,6 +13,7 @@ use crate::check::files::Files;
 use crate::check::names::check_name;
 use crate::check::templates;
 use crate::check::templates::TemplatePlace;
+use crate::config::LimitStore;
 use crate::config::{
     ConfigFault, KeyLimit, KeyLimitParts, LimitBandwidth, LimitRate, LimitUse, Route, RouteAction, RuleFault,
     UpstreamIndex, ValueFault,
@@ -39,6 +40,24 @@ pub(in crate::check) struct LimitLookup {
     limits: Vec<Arc<KeyLimit>>,
     used: Vec<Cell<bool>>,
     of_upstreams: Vec<Vec<Arc<KeyLimit>>>,
+    affinity_stores: AffinityStores,
+}
+
+/// The stores in which nodes share affinity, by the upstreams that name them.
+pub(in crate::check) type AffinityStores = Vec<(Box<str>, Arc<LimitStore>)>;
+
+fn affinity_stores(
+    document: &Document,
+    stores: &StoreLookup,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> AffinityStores {
+    let mut found = Vec::new();
+    for (upstream, text) in &document.upstream.0 {
+        let shared = text.value.affinity.as_ref().and_then(|affinity| affinity.value.shared.as_ref());
+        let store = shared.and_then(|name| stores.find(name, diagnostics));
+        found.extend(store.map(|store| (upstream.value.clone(), store)));
+    }
+    found
 }
 
 impl LimitLookup {
@@ -49,17 +68,23 @@ impl LimitLookup {
     ) -> Self {
         let mut limits = Vec::new();
         let stores = StoreLookup::new(document, files, diagnostics);
+        let affinity_stores = affinity_stores(document, &stores, diagnostics);
         for (name, text) in &document.limit.0 {
             check_name(name, "limit", diagnostics);
             limits.push(Arc::new(check(name, text, &stores, diagnostics)));
         }
         stores.warn_unused(diagnostics);
         let used = vec![Cell::new(false); limits.len()];
-        let mut lookup = Self { limits, used, of_upstreams: Vec::new() };
+        let mut lookup = Self { limits, used, of_upstreams: Vec::new(), affinity_stores };
         let upstreams = document.upstream.0.iter();
         lookup.of_upstreams =
             upstreams.map(|(_, text)| lookup.named(&text.value.limited_by, diagnostics)).collect();
         lookup
+    }
+
+    /// The stores in which nodes share affinity.
+    pub(in crate::check) fn affinity_stores(&self) -> AffinityStores {
+        self.affinity_stores.clone()
     }
 
     /// The limits of these names.
@@ -99,7 +124,7 @@ impl LimitLookup {
         diagnostics: &mut Vec<Diagnostic>,
     ) -> Vec<LimitUse> {
         let limits = self.named(names, diagnostics);
-        limits.into_iter().map(|limit| LimitUse { limit, upstream: None }).collect()
+        limits.into_iter().map(LimitUse::new).collect()
     }
 
     /// The limits of a route, in the order in which they are asked: those of its listener, its own, those of its upstreams. Each counts a
@@ -117,7 +142,7 @@ impl LimitLookup {
                 Arc::ptr_eq(&known.limit, limit) && (known.upstream.is_none() || known.upstream == upstream)
             };
             if !uses.iter().any(covers) {
-                uses.push(LimitUse { limit: Arc::clone(limit), upstream });
+                uses.push(LimitUse { upstream, ..LimitUse::new(Arc::clone(limit)) });
             }
         };
         self.named(names, diagnostics).iter().for_each(|limit| add(limit, None));

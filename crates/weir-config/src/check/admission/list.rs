@@ -11,7 +11,7 @@ use crate::check::names::check_name;
 use crate::check::templates;
 use crate::check::templates::TemplatePlace;
 use crate::config::{
-    AccessList, AccessListParts, ListAction, ListEntries, NetworkTable, RuleFault, ValueFault,
+    AccessList, AccessListParts, ListAction, ListEntries, ListenerFault, NetworkTable, RuleFault, ValueFault,
     is_client_address,
 };
 use crate::diagnostic::{Diagnostic, DiagnosticKind, did_you_mean};
@@ -37,6 +37,8 @@ pub(in crate::check) type ListNames = Option<OneOrMany<Spanned<Box<str>>>>;
 pub(in crate::check) struct ListLookup {
     lists: Vec<Arc<AccessList>>,
     used: Vec<Cell<bool>>,
+    /// Whether the text says what becomes of requests.
+    have_action: Vec<bool>,
 }
 
 impl ListLookup {
@@ -55,7 +57,41 @@ impl ListLookup {
             lists.push(Arc::new(check(name, text, (files, texts), diagnostics)));
         }
         let used = vec![Cell::new(false); lists.len()];
-        Self { lists, used }
+        let have_action = |(_, text): &(_, SpannedTable<ListText>)| text.written("action").is_some();
+        let have_action = document.list.0.iter().map(have_action).collect();
+        Self { lists, used, have_action }
+    }
+
+    /// The lists of these names, each of networks alone, whatever becomes of requests from there.
+    pub(in crate::check) fn of_peers(
+        &self,
+        names: &[Spanned<Box<str>>],
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Vec<Arc<AccessList>> {
+        let found = names.iter().filter_map(|name| {
+            let list = &self.lists[self.place(name, diagnostics)?];
+            if !list.says_who_a_peer_is() {
+                let fault = ListenerFault::NoListOfPeers(list.name.to_string());
+                diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, name.span, fault.to_string()));
+            }
+            Some(Arc::clone(list))
+        });
+        found.collect()
+    }
+
+    /// The place of the list of this name, which is used from now on.
+    fn place(&self, name: &Spanned<Box<str>>, diagnostics: &mut Vec<Diagnostic>) -> Option<usize> {
+        let place = self.lists.iter().position(|list| list.name == name.value);
+        match place {
+            Some(place) => self.used[place].set(true),
+            None => {
+                let help = did_you_mean(&name.value, self.lists.iter().map(|list| &*list.name))
+                    .unwrap_or_else(|| format!("define it as `[list.{}]` with an `action`", name.value));
+                let message = format!("there is no list `{}`", name.value);
+                diagnostics.push(Diagnostic::new(DiagnosticKind::UnknownName, name.span, message).help(help));
+            }
+        }
+        place
     }
 
     /// The lists of these names, behind those of the listener.
@@ -72,14 +108,13 @@ impl ListLookup {
             diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, name.span, message));
         }
         for name in names {
-            let Some(place) = self.lists.iter().position(|list| list.name == name.value) else {
-                let help = did_you_mean(&name.value, self.lists.iter().map(|list| &*list.name))
-                    .unwrap_or_else(|| format!("define it as `[list.{}]` with an `action`", name.value));
-                let message = format!("there is no list `{}`", name.value);
-                diagnostics.push(Diagnostic::new(DiagnosticKind::UnknownName, name.span, message).help(help));
-                continue;
-            };
-            self.used[place].set(true);
+            let Some(place) = self.place(name, diagnostics) else { continue };
+            if !self.have_action[place] {
+                let message = format!("the list `{}` has no `action`", name.value);
+                let help =
+                    format!("write `action = \"allow\"` or `action = \"deny\"` in `[list.{}]`", name.value);
+                diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, name.span, message).help(help));
+            }
             if !found.iter().any(|known| Arc::ptr_eq(known, &self.lists[place])) {
                 found.push(Arc::clone(&self.lists[place]));
             }

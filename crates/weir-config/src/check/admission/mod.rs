@@ -1,5 +1,6 @@
 //! Who may do what, and how often.
 
+pub(super) mod table;
 pub(super) mod limit;
 pub(super) mod store;
 pub(super) mod store_address;

@@ -65,7 +65,10 @@ impl StoreLookup {
             return;
         }
         for (name, _) in self.names.iter().zip(&self.used).filter(|(_, used)| !used.get()) {
-            let message = format!("the store `{}` is not used: no `shared` of a limit names it", name.value);
+            let message = format!(
+                "the store `{}` is not used: no `shared` of a limit or an affinity names it",
+                name.value
+            );
             diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, name.span, message));
         }
     }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use weir_sort::CompactSort as _;
+
 use crate::certificate::{CertificateDirectory, ListenerCertificate, LoadedCertificate, OcspResponse};
 use crate::check::certificate_files::{diagnostic, load_pair, now};
 use crate::check::files::Files;
@@ -23,7 +25,7 @@ pub(in crate::check) fn check(
     let Some(NonEmpty(list)) = &text.value.certificates else { return Vec::new() };
     check_default(list, diagnostics);
     let mut in_order: Vec<_> = list.iter().collect();
-    in_order.sort_by_key(|certificate| !certificate.value.default);
+    in_order.sort_compact_by_key(|certificate| !certificate.value.default);
     let mut source = |text: &SpannedTable<CertificateText>| {
         let source = match &text.value.directory {
             Some(folder) => {

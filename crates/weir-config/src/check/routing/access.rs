@@ -7,13 +7,19 @@ use weir_access::{PasswordHash, Users};
 
 use super::headers::{FRAMING, check_question};
 use crate::check::scope::CheckScope;
+use crate::check::templates;
+use crate::check::templates::TemplatePlace;
 use crate::config::{
-    Access, BasicAuth, ForwardAuth, ForwardHost, JwtAuth, RemoteKeys, TokenKeys, TokenSource, UpstreamIndex,
+    Access, BasicAuth, ForwardAuth, ForwardAuthCache, ForwardHost, JwtAuth, RemoteKeys, RouteSettings,
+    Satisfy, TokenKeys, TokenSource, UpstreamIndex,
 };
 use crate::diagnostic::SourceSpan;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
-use crate::text::{BasicText, ForwardAuthText, JwtText, PasswordHashText, RemoteKeysText, RouteText};
+use crate::order::Stage;
+use crate::text::{
+    BasicText, ForwardAuthCacheText, ForwardAuthText, JwtText, PasswordHashText, RemoteKeysText, RouteText,
+};
 use crate::value::HeaderName;
 use crate::watched_files::{doubt_about_users, load_keys, load_users};
 
@@ -39,7 +45,38 @@ pub(in crate::check) fn check(
     }
     let forward = route.forward_auth.as_ref().map(|forward| check_forward(forward, around, diagnostics));
     let asks = basic.is_some() || jwt.is_some() || forward.is_some();
-    asks.then_some(Access { basic, jwt, forward })
+    asks.then_some(Access { basic, jwt, forward, satisfy: route.satisfy })
+}
+
+/// Reports an alternative that is none, or that would let in what nothing has admitted.
+pub(in crate::check) fn check_satisfy(
+    text: &SpannedTable<RouteText>,
+    settings: &RouteSettings,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
+    let Some(at) = text.written("satisfy").filter(|_| text.value.satisfy == Satisfy::Any) else { return };
+    let value = &text.value;
+    let kinds = [value.basic.is_some(), value.jwt.is_some(), value.forward_auth.is_some()];
+    let kinds = kinds.into_iter().filter(|is_there| *is_there).count();
+    if kinds == 0 {
+        let message = "`satisfy` has no alternative: the route has no `basic`, `jwt` or `forward_auth`";
+        let help = "a list with `action = \"deny\"` refuses a request in any case then";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message).help(help));
+    } else if kinds == 1 && !settings.may_be_allowed_by_list() && text.is_sound {
+        let message = "`satisfy` has no alternative: there is one kind of authentication, and no list before it with `action = \"allow\"`";
+        let help =
+            "name one in `lists` whose key has neither `{user}` nor `{jwt.NAME}`, such as one of networks";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message).help(help));
+    }
+    if let Some(forward) = value.forward_auth.as_ref().filter(|forward| forward.value.fail_open) {
+        let message =
+            "`fail_open` does not go with `satisfy = \"any\"`: a client that a list refuses would pass";
+        let help = "leave one of them out: with an alternative, something has to admit a request";
+        let at_satisfy = at;
+        let at = forward.written("fail_open").unwrap_or(forward.span);
+        let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, at, message);
+        diagnostics.push(diagnostic.label(at_satisfy, "one of several").help(help));
+    }
 }
 
 fn check_basic(
@@ -235,7 +272,7 @@ fn check_remote_keys(
     diagnostics: &mut Vec<Diagnostic>,
 ) -> RemoteKeys {
     let RemoteKeysText { upstream, path, forward_host, refresh, cooldown, timeout, body_size } = &text.value;
-    let found = upstream.as_ref().map(|upstream| around.upstreams.find(upstream, diagnostics));
+    let found = upstream.as_ref().map(|upstream| around.upstreams.find_fixed(upstream, diagnostics));
     if *forward_host == ForwardHost::Keep {
         let message = "there is no client whose host could be kept";
         let help = "write `\"server\"`, or the name of the issuer";
@@ -273,9 +310,10 @@ fn check_forward(
         response_headers,
         body_size,
         timeout,
+        cache,
         fail_open,
     } = &text.value;
-    let found = upstream.as_ref().map(|upstream| around.upstreams.find(upstream, diagnostics));
+    let found = upstream.as_ref().map(|upstream| around.upstreams.find_fixed(upstream, diagnostics));
     for name in response_headers.iter().filter(|name| is_of_connection(name)) {
         let message =
             format!("`{}` cannot be taken from an answer: it is about framing or the connection", &**name);
@@ -291,8 +329,46 @@ fn check_forward(
         response_headers: response_headers.clone(),
         body_size: *body_size,
         timeout: *timeout,
+        cache: cache
+            .as_ref()
+            .zip(upstream.as_ref())
+            .and_then(|(cache, upstream)| check_kept(cache, &upstream.value, &text.value, diagnostics))
+            .map(Box::new),
         fail_open: *fail_open,
     }
+}
+
+/// How answers are kept; `None` where the key would give one client the answer for another.
+fn check_kept(
+    text: &SpannedTable<ForwardAuthCacheText>,
+    upstream: &str,
+    question: &ForwardAuthText,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<ForwardAuthCache> {
+    let ForwardAuthCacheText { key, time, denied_time, entries } = &text.value;
+    let key = key.as_ref()?;
+    let place = TemplatePlace { stage: Stage::Route, ..TemplatePlace::SHARED };
+    templates::check(&key.value, key.span, &place, diagnostics);
+    let cache = ForwardAuthCache {
+        upstream: upstream.into(),
+        key: key.value.clone(),
+        time: time.unwrap_or_default(),
+        denied_time: *denied_time,
+        entries: *entries,
+    };
+    let is_sent = |name: &str| {
+        let has = |names: &[HeaderName]| names.iter().any(|one| **one == *name);
+        question.request_headers.as_deref().is_none_or(has)
+            && !has(&question.response_headers)
+            && !question.headers.0.iter().any(|(own, _)| own.value.eq_ignore_ascii_case(name))
+    };
+    if !cache.has_credentials(is_sent) {
+        let message = "the key has no credentials of the client that the server gets: what is answered for one would be the answer for all";
+        let help = "name what the server decides by, such as `{header.authorization}` or `{cookie.session}`, and `{path}` if it goes by that";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, key.span, message).help(help));
+        return None;
+    }
+    time.map(|_| cache)
 }
 
 /// Whether a header is written anew for each connection.

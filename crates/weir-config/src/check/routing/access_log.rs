@@ -10,6 +10,7 @@ use crate::config::{AccessLog, AccessLogOutput, RouteAccessLog};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::SpannedTable;
 use crate::text::RouteAccessLogText;
+use crate::value::Fraction;
 
 /// The access log of a listener, or of all: without a format, it has no lines.
 pub(in crate::check) fn of_listener(
@@ -25,8 +26,19 @@ pub(in crate::check) fn of_listener(
     check(text, files, diagnostics);
 }
 
+/// Warns of a share that changes nothing, or leaves nothing.
+fn check_share(text: &SpannedTable<AccessLog>, diagnostics: &mut Vec<Diagnostic>) {
+    let share = text.value.share();
+    if let Some(at) = text.changed("sample_errors").filter(|_| share == Fraction::WHOLE.of_million()) {
+        let message = "`sample_errors` has no effect: every exchange has its line";
+        let help = "write `sample`, such as `sample = \"1%\"`";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message).help(help));
+    }
+}
+
 fn check(text: &SpannedTable<AccessLog>, files: &Files<'_>, diagnostics: &mut Vec<Diagnostic>) {
     let Some(format) = &text.value.format else { return };
+    check_share(text, diagnostics);
     let literals = format.to_string().replace('{', "");
     let help = "placeholders of the access log are written like `{client_address}`, see the reference";
     templates::warn(&literals, text.key_at("format"), help, diagnostics);

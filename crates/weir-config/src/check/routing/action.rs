@@ -13,6 +13,7 @@ use crate::config::{
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::SpannedTable;
 use crate::text::{RedirectText, RespondText, RouteText, SplitText};
+use crate::value::Template;
 
 /// Keys of a target of a split that are about requests to its servers.
 const OF_REQUESTS: [&str; 4] = ["request_headers", "response_headers", "forward_host", "mirror"];
@@ -50,7 +51,8 @@ pub(in crate::check) fn check(
     // All of them are checked, so that every error is found; the first counts.
     let upstream =
         value.upstream.as_ref().map(|name| RouteAction::Upstream(upstreams.find(name, diagnostics)));
-    let split = value.split.as_ref().map(|parts| RouteAction::Split(split(&parts.0, upstreams, diagnostics)));
+    let split =
+        value.split.as_ref().map(|parts| RouteAction::Split(split(text, &parts.0, upstreams, diagnostics)));
     let redirect =
         value.redirect.as_ref().map(|text| RouteAction::Redirect(redirect(text, &place, diagnostics)));
     let respond =
@@ -60,12 +62,15 @@ pub(in crate::check) fn check(
 }
 
 fn split(
+    text: &SpannedTable<RouteText>,
     parts: &[SpannedTable<SplitText>],
     upstreams: &UpstreamLookup<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<SplitTarget> {
     let mut split: Vec<SplitTarget> = Vec::new();
+    let by_name = text.value.split_by.is_some();
     for part in parts {
+        report_weight(part, by_name, diagnostics);
         let SplitText { upstream, respond, weight, .. } = &part.value;
         let to = match (upstream, respond) {
             (Some(name), None) => {
@@ -75,7 +80,8 @@ fn split(
                 if diagnostics.len() == found && split.iter().any(is_same) {
                     let message = format!("`{}` appears twice in the split", name.value);
                     let twice = Diagnostic::new(DiagnosticKind::Duplicate, name.span, message);
-                    diagnostics.push(twice.help("add the weights up"));
+                    let help = if by_name { "leave one of them out" } else { "add the weights up" };
+                    diagnostics.push(twice.help(help));
                 }
                 SplitAction::Upstream(upstream)
             }
@@ -98,13 +104,61 @@ fn split(
                 continue;
             }
         };
-        split.push(SplitTarget { to, weight: weight.unwrap_or(0), settings: None });
+        let weight = if by_name { 1 } else { weight.unwrap_or(0) };
+        split.push(SplitTarget { to, weight, settings: None });
     }
-    let all_sound = parts.iter().all(|part| part.is_sound);
+    let has_weight = |part: &SpannedTable<SplitText>| by_name || part.written("weight").is_some();
+    let all_sound = parts.iter().all(|part| part.is_sound && has_weight(part));
     if let Some((first, fault)) = parts.first().filter(|_| all_sound).zip(split_fault(&split)) {
         diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, first.span, fault.to_string()));
     }
     split
+}
+
+/// A weight that is missing, or that has no effect.
+fn report_weight(part: &SpannedTable<SplitText>, by_name: bool, diagnostics: &mut Vec<Diagnostic>) {
+    match part.written("weight") {
+        None if !by_name && part.is_missing("weight") => {
+            let missing = Diagnostic::new(DiagnosticKind::MissingKey, part.span, "`weight` is missing");
+            diagnostics.push(missing.help("`weight` is an integer from 0 to 1000000"));
+        }
+        Some(at) if by_name => {
+            let message = "`weight` has no effect beside `split_by`, which chooses the target by its name";
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message));
+        }
+        _ => {}
+    }
+}
+
+/// What chooses the target of the split by its name. It is asked as soon as the route is known, before clients are authenticated.
+pub(in crate::check) fn split_by(
+    text: &SpannedTable<RouteText>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<Template> {
+    let written = text.value.split_by.as_ref()?;
+    let place = TemplatePlace::before_access(text);
+    templates::check(&written.value, written.span, &place, diagnostics);
+    let mut report = |message: &str, help: &str| {
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, written.span, message).help(help));
+    };
+    if text.is_missing("split") {
+        let help =
+            "write the upstreams that it may name: `split = [{ upstream = \"a\" }, { upstream = \"b\" }]`";
+        report("`split_by` has no effect without `split`", help);
+    } else if written.value.literal().is_some() {
+        report(
+            "`split_by` has no placeholder, so it always names the same upstream",
+            "write `upstream` instead",
+        );
+    }
+    let answers =
+        text.value.split.iter().flat_map(|parts| &parts.0).filter(|part| part.value.respond.is_some());
+    if let Some(second) = answers.clone().nth(1) {
+        let message = "only one target with `respond` has the requests for which no upstream is named";
+        let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, second.key_at("respond"), message);
+        diagnostics.push(diagnostic);
+    }
+    Some(written.value.clone())
 }
 
 /// Keys of a target that mean nothing where Weir answers itself.

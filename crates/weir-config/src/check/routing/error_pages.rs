@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::check::conditions;
 use crate::check::conditions::ConditionPlace;
 use crate::check::files::Files;
+use crate::check::routing::redirect;
 use crate::check::scope::CheckScope;
 use crate::check::templates::TemplatePlace;
 use crate::config::{ErrorPage, ErrorStep, PageText, RemotePage, RouteTarget, ServerProtocol};
@@ -86,6 +87,10 @@ fn check_step(text: &SpannedTable<ErrorPageText>, diagnostics: &mut Vec<Diagnost
             };
             conflict("new_status", message);
         }
+        Some(status @ (204 | 205)) if then.is_some() => {
+            conflict("new_status", format!("{status} has no body, and the route of `then` may have one"));
+        }
+        Some(205) => conflict("new_status", "205 has no body, and a page is one".to_owned()),
         Some(_) if *status_of_target => {
             conflict("status_of_target", "`new_status` and `status_of_target` exclude each other".to_owned());
         }
@@ -113,6 +118,9 @@ fn check_step(text: &SpannedTable<ErrorPageText>, diagnostics: &mut Vec<Diagnost
         let message = format!("`{{{}}}` has no value here", value.name());
         let help = "there are `{status}` and what is known of the request";
         diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, text.key_at(key), message).help(help));
+    }
+    if let ErrorStep::Redirect(to) = &step {
+        redirect::check_own_values(to, text.key_at(key), diagnostics);
     }
     Some(step)
 }
@@ -144,7 +152,7 @@ fn check_remote(
         diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, at, error.message).help_if(error.help));
     }
     Some(RemotePage {
-        upstream: around.upstreams.find(named, diagnostics),
+        upstream: around.upstreams.find_fixed(named, diagnostics),
         path: path.0.clone(),
         forward_host: forward_host.clone(),
         timeout: *timeout,

@@ -1,5 +1,7 @@
 //! `expires` of a route: rules about `Cache-Control` and `Expires`, of which the first that is for a response counts.
 
+use weir_sort::CompactSort as _;
+
 use crate::check::conditions;
 use crate::check::conditions::ConditionPlace;
 use crate::check::templates::TemplatePlace;
@@ -55,7 +57,7 @@ fn by_type(types: &[(Spanned<Box<str>>, ExpiresTime)], diagnostics: &mut Vec<Dia
             }
         }
     }
-    rules.sort_by_key(|(rank, _)| *rank);
+    rules.sort_compact_by_key(|(rank, _)| *rank);
     rules.into_iter().map(|(_, rule)| rule).collect()
 }
 

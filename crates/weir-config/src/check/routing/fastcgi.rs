@@ -126,7 +126,13 @@ fn settings(
                 .push(Diagnostic::new(DiagnosticKind::BadValue, end.span, message).help("write `.php`"));
         }
     }
+    for text in value.catch_stderr.iter().filter(|text| text.value.is_empty()) {
+        let message = "an empty text is in everything that a program writes";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, text.span, message));
+    }
+    let caught: Vec<Box<str>> = value.catch_stderr.iter().map(|text| text.value.clone()).collect();
     FastcgiSettings {
+        caught: (!caught.is_empty()).then(|| caught.into()),
         checked_in: served.or_else(|| root.clone()).filter(|_| value.check_script),
         root,
         index: value.index.clone(),

@@ -1,23 +1,25 @@
-//! Maps and variables: what each is made of, before anything that uses them is checked. What leads to itself is refused.
+//! Maps, variables and tables: what each is made of, before anything that uses them is checked. What leads to itself is refused.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use weir_conditions::MapKind;
 use weir_traffic::route::ValueMatch;
+use weir_traffic::table::TableCounter;
 
 use crate::check::files::Files;
 use crate::check::names::check_name;
 use crate::check::templates;
 use crate::diagnostic::{Diagnostic, DiagnosticKind, SourceSpan};
 use crate::key::{ConfigSection as _, Spanned, SpannedTable};
-use crate::text::{Document, MapText};
+use crate::text::{Document, MapText, TableText};
 use crate::value::{
-    LOOKUPS_MAX, MapDefinition, MapEntry, MapParts, OwnNames, OwnValue, Template, TemplateValue,
+    LOOKUPS_MAX, MapDatabase, MapDefinition, MapEntry, MapParts, OwnNames, OwnValue, TableDefinition,
+    Template, TemplateValue,
 };
 use crate::watched_files::{map_marks, read_map};
 
-/// Gives every map and every variable what it is made of; the maps in the order of the text.
+/// Gives every map, every variable and every table what it is made of; the maps in the order of the text.
 pub(in crate::check) fn define(
     document: &Document,
     names: &OwnNames,
@@ -34,6 +36,13 @@ pub(in crate::check) fn define(
     let values = maps.iter().cloned().map(TemplateValue::Map);
     for value in values.chain(variables.into_iter().map(TemplateValue::Variable)) {
         own.make(&value);
+    }
+    for (name, _) in &document.table.0 {
+        check_name(name, "table", own.diagnostics);
+        let table = names.table(&name.value).cloned();
+        table
+            .into_iter()
+            .for_each(|table| _ = own.make(&TemplateValue::Counter(table, TableCounter::Requests)));
     }
     maps
 }
@@ -71,7 +80,11 @@ impl Definitions<'_> {
     /// Defines a value and all that it is made of; the lookups that it leads to.
     fn make(&mut self, value: &TemplateValue) -> Option<usize> {
         let own = value.own()?;
-        let name = value.name();
+        let name = match value {
+            // All counters of a table are of one entry.
+            TemplateValue::Counter(table, _) => format!("table.{}", table.name()),
+            value => value.name(),
+        };
         if let Some(made) = self.made.get(&name) {
             return *made;
         }
@@ -87,6 +100,7 @@ impl Definitions<'_> {
         self.path.push(name.clone());
         let made = match value {
             TemplateValue::Map(_) => self.make_map(own),
+            TemplateValue::Counter(..) => self.make_table(own),
             _ => self.make_variable(own),
         };
         self.path.pop();
@@ -141,10 +155,27 @@ impl Definitions<'_> {
         // Groups in its values are those of its expressions.
         leaves.retain(|leaf| !matches!(leaf, TemplateValue::MatchGroup(_)));
         let written = text.inline();
-        let files: Vec<String> = definition.files.iter().map(|file| file.display().to_string()).collect();
+        let files: Vec<String> = definition.sources().map(|file| file.display().to_string()).collect();
         let made_of = [written, files.join("\n"), text.templates().map(within).collect()].join("\n");
         let values = text.templates().skip(1).cloned().collect();
         own.define(leaves, made_of, values, Some(definition));
+        Some(lookups)
+    }
+
+    fn make_table(&mut self, own: &OwnValue) -> Option<usize> {
+        let document = self.document;
+        let (name, table) = document.table.0.iter().find(|(name, _)| *name.value == *own.name())?;
+        let TableText { key, prefix, store, .. } = &table.value;
+        let mut leaves = Vec::new();
+        let lookups = 1 + self.lookups(&key.value, &mut leaves)?;
+        self.check_lookups(lookups, key.span)?;
+        let stored = store.iter().flat_map(|store| &store.0).map(|counter| counter.value).collect();
+        let prefixes = prefix.to_prefixes();
+        let key = (key.value.clone(), prefixes);
+        let definition =
+            TableDefinition::new(&name.value, key, stored, (table.value.expire, table.value.keys_max));
+        let text = format!("{definition:?}\n{}", within(&definition.key));
+        own.define_table(leaves, text, Arc::new(definition));
         Some(lookups)
     }
 
@@ -185,6 +216,10 @@ impl Definitions<'_> {
         let of_map = |name: &str| self.document.map.0.iter().find(|(known, _)| *known.value == *name);
         if let Some((map, _)) = name.strip_prefix("map.").and_then(of_map) {
             return map.span;
+        }
+        let of_table = |name: &str| self.document.table.0.iter().find(|(known, _)| *known.value == *name);
+        if let Some((table, _)) = name.strip_prefix("table.").and_then(of_table) {
+            return table.span;
         }
         let name = name.strip_prefix("vars.").unwrap_or(name);
         let listeners = self.document.listener.0.iter().map(|(_, listener)| &listener.value);
@@ -234,8 +269,50 @@ impl Definitions<'_> {
             entries: text.entries().map(entry).collect(),
             files: files.map(|file| Arc::from(self.files.path(file))).collect(),
             file_kind: text.file_kind.into(),
+            database: self.database(text),
             reload: text.reload,
         })
+    }
+
+    fn database(&self, text: &MapText) -> Option<MapDatabase> {
+        let (file, field) = (text.database.as_ref()?, text.field.as_ref()?);
+        Some(MapDatabase { file: Arc::from(self.files.path(file)), field: field.value.clone() })
+    }
+
+    /// Reports a database without a field, a field without a database, and one that no record has.
+    fn check_database(&mut self, table: &SpannedTable<MapText>, map: &MapDefinition) {
+        let mut report = |kind, at, message: &str, help: String| {
+            self.diagnostics.push(Diagnostic::new(kind, at, message).help(help));
+        };
+        match (&table.value.database, &table.value.field) {
+            (Some(database), None) if table.is_missing("field") => {
+                let help = "write the field that is the value: `field = \"country.iso_code\"`";
+                report(
+                    DiagnosticKind::MissingKey,
+                    database.span,
+                    "`database` needs a `field`",
+                    help.to_owned(),
+                );
+            }
+            (None, Some(field)) if table.is_missing("database") => {
+                let help = "write the file: `database = \"GeoLite2-Country.mmdb\"`";
+                report(
+                    DiagnosticKind::Conflict,
+                    field.span,
+                    "`field` has no effect without `database`",
+                    help.to_owned(),
+                );
+            }
+            (Some(_), Some(field)) => {
+                if let Err(known) = map.table().find_any_field() {
+                    let known: Vec<String> = known.iter().map(|field| format!("`{field}`")).collect();
+                    let help = format!("records have {}", known.join(", "));
+                    let message = format!("no record has the field `{}`", field.value.as_str());
+                    report(DiagnosticKind::Suspicious, field.span, &message, help);
+                }
+            }
+            _ => {}
+        }
     }
 
     /// Reads its table.
@@ -249,37 +326,41 @@ impl Definitions<'_> {
                 let at = text.entries().nth(place).map_or(name.span, |(_, (key, _))| key.span);
                 return report(DiagnosticKind::BadValue, at, error.to_string());
             }
-            Ok(_) if map.files.is_empty() && map.entries.is_empty() && table.is_sound => {
-                let message = format!("the map `{}` has neither entries nor a `file`", name.value);
+            Ok(_)
+                if map.sources().next().is_none()
+                    && map.entries.is_empty()
+                    && text.database.is_none()
+                    && table.is_sound =>
+            {
+                let message =
+                    format!("the map `{}` has neither entries nor a `file` or a `database`", name.value);
                 return report(DiagnosticKind::MissingKey, name.span, message);
             }
-            Ok(builder) if map.files.is_empty() || !self.files.may_read => {
-                map.set_read(builder.build(), marks);
+            Ok(builder) if map.sources().next().is_none() || !self.files.may_read => {
+                map.set_read(builder.build(None), marks);
             }
             Ok(_) => match read_map(map, |_| true) {
                 Ok(read) => map.set_read(read, marks),
                 Err(problems) => {
-                    let at = text
-                        .file
-                        .as_ref()
-                        .and_then(|files| files.0.first())
-                        .map_or(name.span, |file| file.span);
+                    let first = text.file.as_ref().and_then(|files| files.0.first());
+                    let at = first.or(text.database.as_ref()).map_or(name.span, |file| file.span);
                     problems.into_iter().for_each(|problem| report(DiagnosticKind::BadValue, at, problem));
                 }
             },
         }
-        if map.files.is_empty() {
-            for key in ["file_kind", "reload"] {
-                if let Some(at) = table.changed(key) {
-                    let message = format!("`{key}` has no effect without `file`");
-                    report(DiagnosticKind::Unused, at, message);
-                }
+        for (key, has_effect) in
+            [("file_kind", !map.files.is_empty()), ("reload", map.sources().next().is_some())]
+        {
+            if let Some(at) = table.changed(key).filter(|_| !has_effect) {
+                let message = format!("`{key}` has no effect without `file`");
+                report(DiagnosticKind::Unused, at, message);
             }
         }
+        self.check_database(table, map);
     }
 }
 
-/// The definitions of the maps and variables in a text: what they change, it changes.
+/// The definitions of the maps, variables and tables in a text: what they change, it changes.
 fn within(text: &Template) -> String {
     let own = text.values().filter_map(TemplateValue::own);
     own.map(|own| format!("{}\n", own.definition_text())).collect()

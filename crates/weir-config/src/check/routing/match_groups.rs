@@ -38,12 +38,16 @@ pub(in crate::check) fn are_shown(settings: &RouteSettings, action: &RouteAction
     };
     let mut params = fastcgi.iter().flat_map(|fastcgi| &fastcgi.params);
     let limits = settings.limited_by.iter().map(|one| &one.limit.key);
-    let mut keys = limits.chain(settings.lists.iter().map(|list| &list.key));
+    let tables = settings.tracked.iter().map(|table| &table.definition.key);
+    let mut keys = limits.chain(settings.lists.iter().map(|list| &list.key)).chain(tables);
     let of_limits = settings.limited_by.iter().map(|one| &one.limit.when);
     let of_lists = settings.lists.iter().map(|list| &list.when);
     let of_mirrors = settings.mirrors.iter().map(|mirror| &mirror.when);
     let of_cache = cache.iter().flat_map(|cache| [&cache.when, &cache.refresh_when, &cache.store_when]);
-    let conditions = of_limits.chain(of_lists).chain(of_mirrors).chain(of_cache).chain([&log.when]);
+    let of_tables =
+        settings.tracked.iter().flat_map(|table| std::iter::once(&table.when).chain(&table.increments));
+    let conditions =
+        of_limits.chain(of_tables).chain(of_lists).chain(of_mirrors).chain(of_cache).chain([&log.when]);
     let mut asked = conditions.flatten().flat_map(WhenCondition::values);
     in_action
         || settings.rewrites.iter().any(|rule| rule.replacement.values().any(is_group))
@@ -80,10 +84,12 @@ pub(in crate::check) fn report_unknown(document: &Document, diagnostics: &mut Ve
     let all: Vec<_> = document.listener.0.iter().flat_map(|(_, text)| &text.value.route).collect();
     let keys = document.limit.0.iter().map(|(_, text)| &text.value.key);
     let keys = keys.chain(document.list.0.iter().map(|(_, text)| &text.value.key));
+    let keys = keys.chain(document.table.0.iter().map(|(_, text)| &text.value.key));
     let keys = keys.map(|key| (key.span, key.value.leaves().collect::<Vec<_>>()));
     let of_limits = document.limit.0.iter().flat_map(|(_, text)| &text.value.when);
     let asked = of_limits.chain(document.list.0.iter().flat_map(|(_, text)| &text.value.when));
-    let asked = asked.map(|when| (when.span, when.value.values().collect::<Vec<_>>()));
+    let of_tables = document.table.0.iter().flat_map(|(_, text)| text.value.conditions());
+    let asked = asked.chain(of_tables).map(|when| (when.span, when.value.values().collect::<Vec<_>>()));
     for (span, values) in keys.chain(asked) {
         for value in values {
             if let TemplateValue::MatchGroup(group) = value {

@@ -3,6 +3,7 @@
 use crate::check::conditions;
 use crate::check::conditions::ConditionPlace;
 use crate::check::scope::CheckScope;
+use crate::check::templates;
 use crate::check::templates::TemplatePlace;
 use crate::config::{Mirror, RouteFault, UpstreamIndex};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
@@ -29,9 +30,16 @@ fn check(
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Mirror {
     let value = &text.value;
-    let upstream = value.upstream.as_ref().map(|upstream| around.upstreams.find(upstream, diagnostics));
+    let upstream = value.upstream.as_ref().map(|upstream| around.upstreams.find_fixed(upstream, diagnostics));
     let asked = ConditionPlace::new(place, Stage::BeforeServer, "when copies of requests are decided about");
+    if let Some(path) = &value.path {
+        let at = text.key_at("path");
+        let early = TemplatePlace { stage: Stage::BeforeServer, ..*place };
+        templates::check(&path.0, at, &early, diagnostics);
+        templates::warn_of_variables(&path.0, at, diagnostics);
+    }
     let mirror = Mirror {
+        path: value.path.as_ref().map(|path| path.0.clone()),
         upstream: upstream.unwrap_or(UpstreamIndex(0)),
         share: ShareFraction::of_percent(value.share),
         when: conditions::check(value.when.as_ref(), &asked, diagnostics),

@@ -3,9 +3,9 @@
 pub(super) mod route;
 pub(super) mod route_order;
 pub(super) mod rewrites;
+pub(super) mod accel;
 pub(super) mod access;
 pub(super) mod action;
-pub(super) mod redirect;
 pub(super) mod grpc_web;
 pub(super) mod mirror;
 pub(super) mod access_log;
@@ -15,6 +15,7 @@ pub(super) mod header_rules;
 pub(super) mod expires;
 pub(super) mod fastcgi;
 pub(super) mod error_pages;
+pub(super) mod redirect;
 pub(super) mod match_groups;
 pub(super) mod maps;
 pub(super) mod rewriting;

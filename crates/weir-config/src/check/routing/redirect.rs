@@ -9,10 +9,10 @@ use std::net::{IpAddr, Ipv4Addr};
 use weir_traffic::route::{HostPattern, RouteRequest, RouteTable};
 
 use crate::config::{Redirect, Route, RouteAction, RouteFault};
-use crate::diagnostic::{Diagnostic, DiagnosticKind};
+use crate::diagnostic::{Diagnostic, DiagnosticKind, SourceSpan};
 use crate::key::{Spanned, SpannedTable};
 use crate::text::{ListenerText, RouteText, own_target_error};
-use crate::value::{ListenAddress, TemplateValue};
+use crate::value::{ListenAddress, Template, TemplateValue};
 
 /// A host for routes that take any.
 const SOME_HOST: &str = "weir.invalid";
@@ -89,11 +89,7 @@ pub(in crate::check) fn report(
     diagnostics: &mut Vec<Diagnostic>,
 ) {
     let Some(written) = &text.value.redirect else { return };
-    if let Some(message) = own_target_error(redirect.to.parts()) {
-        let help = "what stands there begins with text, and is never empty";
-        let at = written.key_at("to");
-        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, at, message).help(help));
-    }
+    check_own_values(&redirect.to, written.key_at("to"), diagnostics);
     for fault in redirect.faults() {
         let (key, help) = match fault {
             RouteFault::LocationByRegex => ("to", "write `{scheme}://{authority}{path}{query}`"),
@@ -102,6 +98,14 @@ pub(in crate::check) fn report(
         let diagnostic =
             Diagnostic::new(DiagnosticKind::BadValue, written.key_at(key), fault.to_string()).help(help);
         diagnostics.push(diagnostic);
+    }
+}
+
+/// Reports maps and variables in the target of a redirect by which clients could choose the host.
+pub(super) fn check_own_values(target: &Template, at: SourceSpan, diagnostics: &mut Vec<Diagnostic>) {
+    if let Some(message) = own_target_error(target.parts()) {
+        let help = "what stands there begins with text, and is never empty";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, at, message).help(help));
     }
 }
 
@@ -117,6 +121,7 @@ fn sample(route: &RouteText) -> Option<RouteSample> {
     };
     let path = match route {
         RouteText { path: Some(path), .. } => path.value.0.to_string(),
+        RouteText { path_begins: Some(path), .. } => path.value.0.to_string(),
         RouteText { path_exact: Some(path), .. } => path.0.to_string(),
         RouteText { path_regex: Some(_), .. } => return None,
         _ => "/".to_owned(),

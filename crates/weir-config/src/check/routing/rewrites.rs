@@ -6,17 +6,18 @@ use weir_traffic::rewrite::{Rewrite, RewriteError};
 
 use crate::check::templates;
 use crate::check::templates::TemplatePlace;
-use crate::config::{RewriteFlag, RewriteRule, Route, RouteAction};
+use crate::config::{RewriteFlag, RewriteRule, Route, RouteAction, is_url};
 use crate::diagnostic::{Diagnostic, DiagnosticKind, did_you_mean};
 use crate::key::{ConfigSection as _, SpannedTable};
-use crate::text::{ListenerText, RewriteText, RouteText, is_url};
+use crate::text::{ListenerText, RewriteText, RouteText};
 use crate::value::TemplatePart;
 
 /// What a route with `then` has of its own; the rest is that of the other route.
-const OF_THEN: [&str; 15] = [
+const OF_THEN: [&str; 16] = [
     "name",
     "host",
     "path",
+    "path_begins",
     "path_exact",
     "path_regex",
     "before_regex",
@@ -94,8 +95,11 @@ pub(in crate::check) fn report(
         let diagnostic = Diagnostic::new(DiagnosticKind::Suspicious, at, message);
         diagnostics.push(diagnostic.label(rule.span, "leaves the route").help(help));
     }
-    if let Some(at) = text.changed("before_regex").filter(|_| text.written("path").is_none()) {
-        let message = "`before_regex` has no effect without `path`";
+    if let Some(at) = text
+        .changed("before_regex")
+        .filter(|_| ["path", "path_begins"].iter().all(|key| text.written(key).is_none()))
+    {
+        let message = "`before_regex` has no effect without `path` or `path_begins`";
         let help = "an exact path goes before regular expressions anyway";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message).help(help));
     }
@@ -145,7 +149,8 @@ fn place_of(text: &SpannedTable<RouteText>, target: &str) -> crate::diagnostic::
     let fallback = text.value.files.as_ref().and_then(|files| files.changed("fallback"));
     let pages =
         || text.value.error_pages.iter().flat_map(|pages| &pages.0).find_map(|page| page.changed("then"));
-    then.or(fallback).or_else(pages).unwrap_or(text.span)
+    let sendfile = text.value.x_sendfile.as_ref().filter(|name| *name.value == *target).map(|name| name.span);
+    then.or(sendfile).or(fallback).or_else(pages).unwrap_or(text.span)
 }
 
 fn leads_back(route: &Route, named: &HashMap<&str, &Route>, count: usize) -> bool {

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use weir_rewrite::{BodyRules, BodySubstitution, Flag, LocationPattern, LocationRules, Pattern, RuleError};
+use weir_rewrite::{
+    AttributePattern, BodyRules, BodySubstitution, CookieAttribute, Flag, LocationPattern, LocationRules,
+    Pattern, RuleError,
+};
 
 use crate::check::templates::{self, TemplatePlace};
 use crate::config::{
@@ -159,7 +162,7 @@ fn parts_of(
         {
             let message = format!("`regex` has no group `{{{group}}}`");
             let diagnostic = Diagnostic::new(DiagnosticKind::BadValue, to.span, message);
-            diagnostics.push(diagnostic.help("a group is `(...)`, counted from 1; `{0}` is the whole match"));
+            diagnostics.push(diagnostic.help(GROUPS));
         }
     }
     parts
@@ -277,8 +280,8 @@ fn cookie_rule(
     }
     CookieRewrite {
         name: name.as_ref().map(|name| name.value.clone()),
-        domain: domain.as_ref().and_then(|text| attribute(&text.value, place, diagnostics)),
-        path: path.as_ref().and_then(|text| attribute(&text.value, place, diagnostics)),
+        domain: attribute(CookieAttribute::Domain, domain.as_ref(), place, diagnostics),
+        path: attribute(CookieAttribute::Path, path.as_ref(), place, diagnostics),
         secure: flag(secure),
         http_only: flag(http_only),
         partitioned: flag(partitioned),
@@ -292,24 +295,64 @@ fn cookie_rule(
 }
 
 fn attribute(
-    text: &AttributeText,
+    which: CookieAttribute,
+    text: Option<&SpannedTable<AttributeText>>,
     place: &TemplatePlace<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<AttributeRewrite> {
-    let to = text.to.as_ref()?;
+    let text = text?;
+    let from = attribute_pattern(which, text, diagnostics)?;
+    let to = text.value.to.as_ref()?;
     let place = TemplatePlace { stage: Stage::ResponseHead, ..*place };
-    templates::check(&to.value, to.span, &place, diagnostics);
-    templates::warn_of_variables(&to.value, to.span, diagnostics);
-    let is_wrong = |c: &char| matches!(c, ';' | ',') || !c.is_ascii_graphic();
-    let literals = to.value.parts().iter().filter_map(|part| match part {
-        TemplatePart::Literal(text) => text.chars().find(is_wrong),
-        TemplatePart::Value(_) => None,
-    });
-    for wrong in literals {
-        let message = format!("{wrong:?} is not allowed in an attribute of a cookie");
-        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, to.span, message));
+    let mut report = |message: String, help: &'static str| {
+        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, to.span, message).help(help));
+    };
+    if let Some(group) = to.value.groups().find(|group| *group > from.group_count().unwrap_or_default()) {
+        report(format!("`regex` has no group `{{{group}}}`"), GROUPS);
+    } else if let Some(group) = to.value.groups().next().filter(|_| from.group_count().is_none()) {
+        report(format!("`{{{group}}}` has no value without `regex`"), GROUPS);
     }
-    Some(AttributeRewrite { from: text.from.as_ref().map(|from| from.value.clone()), to: to.value.clone() })
+    for template in to.value.templates() {
+        templates::check(template, to.span, &place, diagnostics);
+        templates::warn_of_variables(template, to.span, diagnostics);
+        let is_wrong = |c: &char| matches!(c, ';' | ',') || !c.is_ascii_graphic();
+        let literals = template.parts().iter().filter_map(|part| match part {
+            TemplatePart::Literal(text) => text.chars().find(is_wrong),
+            TemplatePart::Value(_) => None,
+        });
+        for wrong in literals {
+            let message = format!("{wrong:?} is not allowed in an attribute of a cookie");
+            diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, to.span, message));
+        }
+    }
+    Some(AttributeRewrite { from, to: to.value.clone() })
+}
+
+/// What a group is.
+const GROUPS: &str = "a group is `(...)`, counted from 1; `{0}` is the whole match";
+
+fn attribute_pattern(
+    which: CookieAttribute,
+    text: &SpannedTable<AttributeText>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<AttributePattern> {
+    match (&text.value.from, &text.value.regex) {
+        (None, None) => Some(AttributePattern::Any),
+        (Some(from), None) => Some(AttributePattern::of_text(which, &from.value)),
+        (None, Some(regex)) => match AttributePattern::of_regex(which, &regex.value) {
+            Ok(pattern) => Some(pattern),
+            Err(error) => {
+                diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, regex.span, error.to_string()));
+                None
+            }
+        },
+        (Some(_), Some(_)) => {
+            let message = "a change has one of `from` and `regex`; this one has both";
+            let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, text.key_at("regex"), message);
+            diagnostics.push(diagnostic.help("write two rules"));
+            None
+        }
+    }
 }
 
 /// Finds groups in a text: numbers in braces that are not behind a `$`.

@@ -6,13 +6,16 @@ use weir_traffic::rewrite::{Rewrite, RewriteError};
 use weir_traffic::route::{FieldMatch, PathMatch, QueryMatch, RouteMatch};
 
 use super::headers::ListenerDefaults;
-use super::{access, access_log, action, error_pages, fastcgi, headers, match_groups, mirror, rewrites};
+use super::{
+    accel, access, access_log, action, error_pages, fastcgi, headers, match_groups, mirror, rewrites,
+};
 use crate::check::names::check_name;
 use crate::check::scope::CheckScope;
 use crate::check::templates::TemplatePlace;
 use crate::config::{
     AccessList, Cors, CorsOrigin, EncodedSlashAction, FastcgiSettings, Interner, LimitUse, ListenerProtocol,
-    RequestBuffering, Route, RouteAction, RouteFault, RouteParts, RouteSettings, late_values, upgrade_fault,
+    RequestBuffering, Route, RouteAction, RouteFault, RouteParts, RouteSettings, TrackedTable, late_values,
+    upgrade_fault,
 };
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Map, Spanned, SpannedTable};
@@ -24,8 +27,8 @@ struct RouteCheck<'a> {
     text: &'a SpannedTable<RouteText>,
     listener: &'a ListenerText,
     around: &'a ListenerDefaults,
-    /// The lists and limits of the listener.
-    rules: (&'a [Arc<AccessList>], &'a [LimitUse]),
+    /// The lists, limits and tables of the listener.
+    rules: (&'a [Arc<AccessList>], &'a [LimitUse], &'a [Arc<TrackedTable>]),
     scope: &'a CheckScope<'a>,
     place: TemplatePlace<'a>,
 }
@@ -34,7 +37,7 @@ pub(in crate::check) fn check(
     text: &SpannedTable<RouteText>,
     listener: &ListenerText,
     around: &ListenerDefaults,
-    rules: (&[Arc<AccessList>], &[LimitUse]),
+    rules: (&[Arc<AccessList>], &[LimitUse], &[Arc<TrackedTable>]),
     scope: &CheckScope<'_>,
     interner: &mut Interner<RouteSettings>,
     diagnostics: &mut Vec<Diagnostic>,
@@ -50,19 +53,30 @@ pub(in crate::check) fn check(
     if let (RouteAction::Files(served), Some(fastcgi), Some(written)) = (&mut action, &fastcgi, &value.files)
         && written.changed("index").is_none()
     {
-        served.index.insert(0, fastcgi.index.clone());
+        served.index.insert(0, Template::of_literal(&fastcgi.index));
     }
     let mut rewrite = rewrite(text, diagnostics);
     if let RouteAction::Redirect(redirect) = &mut action {
         redirect.rewrite = rewrite.take();
         super::redirect::report(text, redirect, diagnostics);
     }
-    let limited_by = scope.limits.of_route(rules.1, &value.limited_by, &action, diagnostics);
-    let settings = RouteSettings { rewrite, limited_by, ..route.settings(fastcgi, diagnostics) };
+    let mut limited_by = scope.limits.of_route(rules.1, &value.limited_by, &action, diagnostics);
+    limited_by.iter_mut().for_each(|one| one.status = value.limit_status);
+    if let Some(at) = text.written("limit_status").filter(|_| limited_by.is_empty() && text.is_sound) {
+        let message = "`limit_status` has no effect: no limit holds for the requests of this route";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
+    }
+    let tracked = scope.tables.of(rules.2, &value.track, diagnostics);
+    let split_by = action::split_by(text, diagnostics);
+    let settings =
+        RouteSettings { rewrite, limited_by, tracked, split_by, ..route.settings(fastcgi, diagnostics) };
     for (key, fault) in settings.rule_faults() {
         if let Some(fault) = fault {
             diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, text.key_at(key), fault.to_string()));
         }
+    }
+    if listener.protocol.routes_requests() {
+        access::check_satisfy(text, &settings, diagnostics);
     }
     action::split_settings(value, (&route.place, scope), (&mut action, &settings), interner, diagnostics);
     let log = match_groups::log_of(value, listener, scope.document);
@@ -84,6 +98,8 @@ impl RouteCheck<'_> {
         }
         report_unreachable_path(text, self.listener.paths.encoded_slash, diagnostics);
         rewrites::report(text, action, diagnostics);
+        accel::report(text, diagnostics);
+        report_ranges(text, diagnostics);
         match action {
             RouteAction::Redirect(_) => report_without_server(text, "redirect", diagnostics),
             RouteAction::Respond(_) => report_without_server(text, "respond", diagnostics),
@@ -121,10 +137,13 @@ impl RouteCheck<'_> {
             cors: value.cors.as_ref().map(|cors| Box::new(check_cors(cors, diagnostics))),
             access: access::check(value, scope, diagnostics).map(Box::new),
             cache: value.cache.as_ref().and_then(|cache| scope.caches.of_route(&cache.0, place, diagnostics)),
+            max_ranges: value.max_ranges,
             compression: value.compression.as_ref().unwrap_or(&listener.compression).to_compression(),
             rewrite_body: rewriting.body,
             rewrite_location: rewriting.location,
             rewrite_cookies: rewriting.cookies,
+            x_accel: value.x_accel.clone(),
+            x_sendfile: value.x_sendfile.as_ref().map(|name| (*name.value).into()),
             error_pages: [own_pages, around.error_pages.clone()].concat(),
             forward_host: value.forward_host.clone(),
             mirrors: mirror::check_all(value.mirror.as_ref(), place, scope, diagnostics),
@@ -184,6 +203,7 @@ fn default_name(text: &RouteText) -> Box<str> {
     };
     let path = match text {
         RouteText { path: Some(path), .. } => path.value.0.to_string(),
+        RouteText { path_begins: Some(path), .. } => format!("{}*", path.value.0),
         RouteText { path_exact: Some(path), .. } => format!("={}", path.0),
         RouteText { path_regex: Some(pattern), .. } => format!("~{}", pattern.0.as_str()),
         _ if text.sni.is_some() => String::new(),
@@ -191,6 +211,9 @@ fn default_name(text: &RouteText) -> Box<str> {
     };
     format!("{host}{path}").into()
 }
+
+/// The keys of which a route has one.
+const PATH_KEYS: [&str; 4] = ["path", "path_begins", "path_exact", "path_regex"];
 
 fn matches(
     text: &SpannedTable<RouteText>,
@@ -213,17 +236,17 @@ fn matches(
 }
 
 fn path(text: &SpannedTable<RouteText>, shows_groups: bool, diagnostics: &mut Vec<Diagnostic>) -> PathMatch {
-    let written: Vec<&str> =
-        ["path", "path_exact", "path_regex"].into_iter().filter(|key| text.written(key).is_some()).collect();
+    let written: Vec<&str> = PATH_KEYS.into_iter().filter(|key| text.written(key).is_some()).collect();
     if let [first, second, ..] = written[..] {
         let message = format!(
-            "a route has one of `path`, `path_exact` and `path_regex`; this one has `{first}` and `{second}`"
+            "a route has one of `path`, `path_begins`, `path_exact` and `path_regex`; this one has `{first}` and `{second}`"
         );
         let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, text.key_at(second), message);
         diagnostics.push(diagnostic.help("write two routes"));
     }
     let compiled = match &text.value {
         RouteText { path: Some(path), .. } => PathMatch::prefix(&path.value.0),
+        RouteText { path_begins: Some(path), .. } => PathMatch::beginning(&path.value.0),
         RouteText { path_exact: Some(path), .. } => PathMatch::exact(&path.0),
         RouteText { path_regex: Some(pattern), .. } if shows_groups => {
             Ok(PathMatch::of_pattern(pattern.0.with_groups()))
@@ -272,7 +295,13 @@ fn rewrite(text: &SpannedTable<RouteText>, diagnostics: &mut Vec<Diagnostic>) ->
     if let Some(replacement) = &value.replace_regex {
         return replace_regex(replacement, diagnostics);
     }
-    let Some(prefix) = &value.path else {
+    let to = value.replace_prefix.as_ref().map_or("/", |to| &to.0);
+    let rewrite = match (&value.path, &value.path_begins) {
+        (Some(prefix), _) => Some(Rewrite::replace_prefix(&prefix.value.0, to)),
+        (None, Some(beginning)) => Some(Rewrite::replace_beginning(&beginning.value.0, to)),
+        (None, None) => None,
+    };
+    let Some(rewrite) = rewrite else {
         let message = format!("`{key}` needs a `path`: it is the prefix to replace");
         let help = match text.written("path_regex") {
             Some(_) => "with `path_regex`, write `replace_regex`",
@@ -282,10 +311,6 @@ fn rewrite(text: &SpannedTable<RouteText>, diagnostics: &mut Vec<Diagnostic>) ->
             diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, text.key_at(key), message).help(help));
         }
         return None;
-    };
-    let rewrite = match &value.replace_prefix {
-        Some(to) => Rewrite::replace_prefix(&prefix.value.0, &to.0),
-        None => Rewrite::strip_prefix(&prefix.value.0),
     };
     Some(rewrite.expect("both paths were checked when they were read"))
 }
@@ -330,6 +355,7 @@ fn report_unreachable_path(
 ) {
     let (key, path) = match &text.value {
         RouteText { path: Some(path), .. } => ("path", &path.value.0),
+        RouteText { path_begins: Some(path), .. } => ("path_begins", &path.value.0),
         RouteText { path_exact: Some(path), .. } => ("path_exact", &path.0),
         _ => return,
     };
@@ -362,9 +388,21 @@ fn report_early_condition(text: &SpannedTable<RouteText>, diagnostics: &mut Vec<
     }
 }
 
+/// Reports a limit on ranges of what the route does not have.
+fn report_ranges(text: &SpannedTable<RouteText>, diagnostics: &mut Vec<Diagnostic>) {
+    let has_none = text.value.files.is_none() && text.value.cache.is_none();
+    if let Some(at) = text.changed("max_ranges").filter(|_| has_none) {
+        let message = "`max_ranges` has no effect here: the route has neither `files` nor `cache`";
+        let help = "ranges of what a server sends are for that server to limit";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message).help(help));
+    }
+}
+
 /// Reports keys that only mean something when the request goes to a server.
 fn report_without_server(text: &SpannedTable<RouteText>, action: &str, diagnostics: &mut Vec<Diagnostic>) {
-    const KEYS: [&str; 16] = [
+    const KEYS: [&str; 18] = [
+        "x_accel",
+        "x_sendfile",
         "rewrite_location",
         "rewrite_cookies",
         "strip_prefix",
@@ -406,13 +444,18 @@ fn report_of_other_protocol(
     protocol: ListenerProtocol,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
-    const OF_HTTP: [&str; 41] = [
+    const OF_HTTP: [&str; 48] = [
+        "max_ranges",
+        "x_accel",
+        "x_sendfile",
+        "split_by",
         "before_regex",
         "internal",
         "rewrite",
         "then",
         "host",
         "path",
+        "path_begins",
         "path_exact",
         "path_regex",
         "method",
@@ -433,6 +476,8 @@ fn report_of_other_protocol(
         "basic",
         "jwt",
         "forward_auth",
+        "satisfy",
+        "limit_status",
         "cache",
         "compression",
         "rewrite_body",

@@ -14,7 +14,7 @@ use crate::diagnostic::SourceSpan;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
 use crate::text::{FilesText, RouteText};
-use crate::value::Template;
+use crate::value::{Template, TemplatePart};
 
 /// `route`: the one that serves them.
 pub(in crate::check) fn check(
@@ -41,14 +41,7 @@ pub(in crate::check) fn check(
         diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, written, message).help(help));
     }
     report_fallback((text, route), place, diagnostics);
-    for name in &value.index {
-        let is_name =
-            !name.value.is_empty() && !name.value.contains(['/', '\0']) && !name.value.starts_with("..");
-        if !is_name {
-            let message = format!("`{}` is not the name of a file in a folder", name.value);
-            diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, name.span, message));
-        }
-    }
+    value.index.iter().for_each(|name| report_index(name, place, diagnostics));
     for (extension, _) in &value.types.0 {
         report_extension(&extension.value, extension.span, diagnostics);
     }
@@ -80,6 +73,27 @@ pub(in crate::check) fn check(
         headers: headers::check_of_files(&value.headers, place, diagnostics),
         valid: value.valid,
         otherwise: otherwise.map(|name| upstreams.find(name, diagnostics)),
+    }
+}
+
+/// Reports what is no name of a file in a folder, as far as the text says that, and values that it has not.
+fn report_index(name: &Spanned<Template>, place: &TemplatePlace<'_>, diagnostics: &mut Vec<Diagnostic>) {
+    templates::check(&name.value, name.span, place, diagnostics);
+    templates::warn_of_variables(&name.value, name.span, diagnostics);
+    let literals = || {
+        name.value.parts().iter().filter_map(|part| match part {
+            TemplatePart::Literal(text) => Some(&**text),
+            TemplatePart::Value(_) => None,
+        })
+    };
+    let begins_with_dots =
+        matches!(name.value.parts().first(), Some(TemplatePart::Literal(text)) if text.starts_with(".."));
+    let is_name = !name.value.parts().is_empty()
+        && !literals().any(|text| text.contains(['/', '\0']))
+        && !begins_with_dots;
+    if !is_name {
+        let message = format!("`{}` is not the name of a file in a folder", name.value);
+        diagnostics.push(Diagnostic::new(DiagnosticKind::BadValue, name.span, message));
     }
 }
 

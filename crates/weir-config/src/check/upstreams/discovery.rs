@@ -36,7 +36,8 @@ pub(in crate::check) fn check_source(
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<ServerSource> {
     let Some(discovery) = &text.value.discovery else {
-        if text.value.servers.is_none() && text.is_missing("servers") && text.is_missing("discovery") {
+        let is_named = ["servers", "discovery", "dynamic"].iter().any(|key| !text.is_missing(key));
+        if text.value.servers.is_none() && !is_named {
             let message = format!("the upstream `{}` has no servers", name.value);
             let help = "write `servers`, a list of addresses, or `discovery`, such as `{ dns = \"app.internal:8080\" }`";
             diagnostics.push(Diagnostic::new(DiagnosticKind::MissingKey, text.span, message).help(help));
@@ -374,11 +375,12 @@ fn report_unused(document: &Document, diagnostics: &mut Vec<Diagnostic>) {
         .iter()
         .flat_map(|(_, text)| text.value.servers.iter().flat_map(|servers| &servers.0));
     let has_names = servers.any(has_name);
+    let has_dynamic = document.upstream.0.iter().any(|(_, text)| text.value.dynamic.is_some());
     let all_read = document.upstream.0.iter().all(|(_, text)| text.is_sound);
     for (key, kind) in
         [("consul", "consul"), ("etcd", "etcd"), ("xds", "xds"), ("state_file", ""), ("empty_grace", "")]
     {
-        let is_used = uses(kind) || key == "state_file" && has_names;
+        let is_used = uses(kind) || key == "state_file" && has_names || key == "empty_grace" && has_dynamic;
         if let Some(at) = document.discovery.changed(key).filter(|_| all_read && !is_used) {
             let message = match kind {
                 "" if key == "state_file" => {

@@ -6,10 +6,10 @@ use rustls_pki_types::ServerName;
 
 use super::dialogue;
 use crate::check::routing::headers;
-use crate::config::{BodyRule, GrpcProbe, HealthCheck, HealthProbe, HttpProbe, UpstreamFault};
+use crate::config::{AgentCheck, BodyRule, GrpcProbe, HealthCheck, HealthProbe, HttpProbe, UpstreamFault};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::SpannedTable;
-use crate::text::{HealthText, ProbeKind, UpstreamText};
+use crate::text::{AgentText, HealthText, ProbeKind, ServerText, UpstreamText};
 use crate::value::{ServerAddress, print_duration};
 
 /// The longest default time limit of a probe: a slower answer counts as a failure.
@@ -81,6 +81,7 @@ pub(in crate::check) fn check(
         fall: value.fall,
         connection_age: value.connection_age,
         port: value.port,
+        agent: value.agent.as_ref().map(|agent| self::agent(upstream, agent, value.interval, diagnostics)),
     };
     for fault in health.faults(upstream.protocol) {
         let (kind, at, help) = match fault {
@@ -99,6 +100,55 @@ pub(in crate::check) fn check(
         diagnostics.push(Diagnostic::new(kind, at, fault.to_string()).help(help));
     }
     health
+}
+
+/// How agents are asked.
+fn agent(
+    upstream: &UpstreamText,
+    text: &SpannedTable<AgentText>,
+    interval: Duration,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> AgentCheck {
+    let value = &text.value;
+    let entries = upstream.servers.as_ref().map_or(&[][..], |servers| &servers.0);
+    let mut asked = usize::from(upstream.discovery.is_some() && value.port.is_some());
+    for entry in entries {
+        let table = entry.value.table();
+        let port = table.and_then(|table| table.value.agent_port);
+        let address = match &entry.value {
+            ServerText::Address(address) => Some(address),
+            ServerText::Table(table) => table.value.address.as_ref().map(|address| &address.value),
+        };
+        match port.unwrap_or(value.port) {
+            Some(_) if value.address.is_none() && address.is_some_and(is_unix) => {
+                let message = "the agent of a server with a Unix socket needs an `address`";
+                let help = "set `address` in `health.agent`, or `agent_port = \"off\"` for this server";
+                diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, entry.span, message).help(help));
+            }
+            Some(_) => asked += 1,
+            None if port.is_none() => {
+                let message = "the agent of this server has no port";
+                let help =
+                    "set `port` in `health.agent`, or `agent_port` for this server, which may be `\"off\"`";
+                let diagnostic = Diagnostic::new(DiagnosticKind::MissingKey, entry.span, message);
+                diagnostics.push(diagnostic.label(text.span, "agents are asked here").help(help));
+                asked += 1;
+            }
+            None => {}
+        }
+    }
+    if asked == 0 {
+        let message = "`agent` has no effect: no server has an agent with a port";
+        diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, text.span, message));
+    }
+    let interval = value.interval.unwrap_or(interval);
+    AgentCheck {
+        port: value.port,
+        address: value.address.map(|address| address.0),
+        send: value.send.as_ref().map_or_else(Box::default, |send| send.bytes.clone()),
+        interval,
+        timeout: value.timeout.unwrap_or((interval / 2).min(TIMEOUT_DEFAULT_MAX)),
+    }
 }
 
 /// Reports keys that a probe without a request cannot have.
@@ -254,6 +304,14 @@ pub(in crate::check) fn report_servers(text: &UpstreamText, diagnostics: &mut Ve
                 }
             }
             _ => probed += 1,
+        }
+        let has_agent = text.health.as_ref().is_some_and(|health| health.value.agent.is_some());
+        if let Some(at) = table.changed("agent_port").filter(|_| !has_agent || !table.value.health) {
+            let message = match has_agent {
+                true => "`agent_port` has no effect: with `health = false` its agent is not asked",
+                false => "`agent_port` has no effect: the upstream has no `health.agent`",
+            };
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
         }
         let is_unix = table.value.address.as_ref().is_some_and(|address| is_unix(&address.value));
         if let Some(at) = port.filter(|_| is_unix) {

@@ -3,21 +3,22 @@
 use std::sync::Arc;
 
 use rustls_pki_types::ServerName;
-use weir_traffic::balance::{LoadFactor, Policy};
+use weir_traffic::balance::{HashKey, LoadFactor, Policy};
 use weir_traffic::{Mode, ServerTier};
 
-use super::{affinity, discovery, ejection, health, server_protocol, upstream_tls};
+use super::{affinity, discovery, dynamic, ejection, health, server_protocol, source_address, upstream_tls};
 use crate::check::admission::limit;
 use crate::check::files::Files;
 use crate::check::names::check_name;
 use crate::check::names::warn_unreachable;
+use crate::check::templates::{self, TemplatePlace};
 use crate::config::{
-    ConnectionsMax, Interner, PoolSettings, RetrySettings, Server, ServerProtocol, ServerSource, Upstream,
-    UpstreamFault, UpstreamParts, UpstreamSettings, UpstreamTls, server_faults, weight_fault,
+    ConnectionsMax, Interner, OnFull, PoolSettings, RetrySettings, Server, ServerProtocol, ServerSource,
+    Upstream, UpstreamFault, UpstreamParts, UpstreamSettings, UpstreamTls, server_faults, weight_fault,
 };
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Spanned, SpannedTable};
-use crate::text::{BalanceText, ServerMode, ServerText, UpstreamText};
+use crate::text::{BalanceText, HashKeyText, ServerMode, ServerText, UpstreamText};
 use crate::value::print_duration;
 
 pub(crate) fn check(
@@ -32,6 +33,7 @@ pub(crate) fn check(
     warn_without_effect(text, &servers, diagnostics);
     warn_time_limits(text, diagnostics);
     server_protocol::check(text, diagnostics);
+    source_address::check(text, &servers, diagnostics);
     check_grpc_statuses(&text.value.retry, diagnostics);
     health::report_servers(&text.value, diagnostics);
     ejection::report_unused(text, &servers, diagnostics);
@@ -42,8 +44,14 @@ pub(crate) fn check(
     let affinity = affinity.map(|text| affinity::check(&name.value, text, diagnostics));
     let UpstreamText { http2, timeouts, limits, lenient, pool, queue, retry, .. } = text.value.clone();
     let settings = UpstreamSettings {
+        dynamic: dynamic::check(text, diagnostics),
         balance: balance(text, diagnostics),
+        hash_template: match &text.value.hash_key {
+            Some(HashKeyText::Template(template)) => Some(template.clone()),
+            Some(HashKeyText::Part(_)) | None => None,
+        },
         max_requests: text.value.max_requests,
+        when_full: text.value.when_full,
         slow_start: text.value.slow_start,
         protocol: text.value.protocol,
         http2: http2.value,
@@ -52,6 +60,7 @@ pub(crate) fn check(
         lenient: lenient.value,
         pool: pool_of(text.value.protocol, &pool),
         proxy_protocol: text.value.proxy_protocol,
+        source_address: text.value.source_address,
         limited_by: limit::names(&text.value.limited_by),
         queue: queue.value,
         retry: retry.value,
@@ -122,6 +131,7 @@ fn servers(name: &Spanned<Box<str>>, text: &UpstreamText, diagnostics: &mut Vec<
             }
             _ => text.max_requests,
         };
+        server.source_address = source_address::of_server(&entry.value, text);
         servers.push(server);
         places.push(entry.span);
     }
@@ -171,6 +181,7 @@ fn server(text: &ServerText, diagnostics: &mut Vec<Diagnostic>) -> Option<Server
             server.health = table.health;
             server.ejection = table.ejection;
             server.health_port = table.health_port;
+            server.agent_port = table.agent_port;
             Some(server)
         }
     }
@@ -178,13 +189,16 @@ fn server(text: &ServerText, diagnostics: &mut Vec<Diagnostic>) -> Option<Server
 
 fn balance(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<Diagnostic>) -> Policy {
     let balance = text.value.balance;
-    if balance != BalanceText::ConsistentHash {
-        for key in ["hash_key", "hash_load_factor"] {
-            if let Some(at) = text.changed(key) {
-                let message = format!("`{key}` has no effect with `balance = \"{}\"`", balance.name());
-                let help = "write `balance = \"consistent-hash\"`";
-                diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message).help(help));
-            }
+    let unused: &[&str] = match balance {
+        BalanceText::ConsistentHash => &[],
+        BalanceText::MapBasedHash => &["hash_load_factor"],
+        _ => &["hash_key", "hash_load_factor"],
+    };
+    for key in unused {
+        if let Some(at) = text.changed(key) {
+            let message = format!("`{key}` has no effect with `balance = \"{}\"`", balance.name());
+            let help = "write `balance = \"consistent-hash\"`";
+            diagnostics.push(Diagnostic::new(DiagnosticKind::Conflict, at, message).help(help));
         }
     }
     match balance {
@@ -193,21 +207,37 @@ fn balance(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<Diagnostic>)
         BalanceText::PeakEwma => Policy::PeakEwma,
         BalanceText::PowerOfTwo => Policy::PowerOfTwo,
         BalanceText::Random => Policy::Random,
-        BalanceText::ConsistentHash => consistent_hash(text, diagnostics),
+        BalanceText::ConsistentHash | BalanceText::MapBasedHash => by_hash(text, diagnostics),
     }
 }
 
-fn consistent_hash(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<Diagnostic>) -> Policy {
-    let load_factor = match text.value.hash_load_factor {
+fn load_factor(text: &UpstreamText) -> LoadFactor {
+    match text.hash_load_factor {
         None => LoadFactor::default(),
         Some(None) => LoadFactor::UNBOUNDED,
         Some(Some(percent)) => LoadFactor::from_percent(percent.percent()).unwrap_or_default(),
+    }
+}
+
+/// A policy with a key.
+fn by_hash(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<Diagnostic>) -> Policy {
+    let policy = |key: HashKey| match (text.value.balance, key) {
+        (BalanceText::MapBasedHash, HashKey::ClientAddress(prefixes)) => {
+            Policy::MapBasedHash { key: HashKey::ClientNetwork(prefixes) }
+        }
+        (BalanceText::MapBasedHash, key) => Policy::MapBasedHash { key },
+        (_, key) => Policy::ConsistentHash { key, load_factor: load_factor(&text.value) },
     };
     match &text.value.hash_key {
-        Some(key) => Policy::ConsistentHash { key: key.clone(), load_factor },
+        Some(HashKeyText::Part(key)) => policy(key.clone()),
+        Some(HashKeyText::Template(template)) => {
+            let at = text.key_at("hash_key");
+            templates::check_shared(template, at, &TemplatePlace::SHARED, diagnostics);
+            policy(HashKey::Made)
+        }
         None => {
             if text.is_missing("hash_key") {
-                let message = "`balance = \"consistent-hash\"` needs a `hash_key`";
+                let message = format!("`balance = \"{}\"` needs a `hash_key`", text.value.balance.name());
                 let help = "write for example `hash_key = \"client-address\"` or `\"cookie:session\"`";
                 diagnostics.push(
                     Diagnostic::new(DiagnosticKind::MissingKey, text.key_at("balance"), message).help(help),
@@ -233,7 +263,8 @@ fn warn_without_effect(
     diagnostics: &mut Vec<Diagnostic>,
 ) {
     let value = &text.value;
-    let never_waits = !servers.is_empty() && servers.iter().all(|server| server.max_requests.is_none());
+    let is_unlimited = servers.iter().all(|server| server.max_requests.is_none());
+    let never_waits = !servers.is_empty() && is_unlimited && !has_agents(value);
     // With HTTP/1, requests may have to wait for a descriptor.
     let needs_descriptors = !matches!(value.protocol, ServerProtocol::H2 | ServerProtocol::H2c);
     let limit = value.timeouts.changed("queue").filter(|_| !needs_descriptors);
@@ -241,12 +272,14 @@ fn warn_without_effect(
         let message = "`queue` has no effect: no server has `max_requests`, so no request waits in the queue";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message));
     }
+    warn_never_overflows(text, servers, diagnostics);
     if let Some(at) = text.changed("on_down").filter(|_| value.health.is_none()) {
         let message = "`on_down` has no effect without `health`: no server is ever down";
         let help = "write for example `health = {}`, or one with a `preset`";
         diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message).help(help));
     }
-    let belongs = value.balance == BalanceText::ConsistentHash || value.affinity.is_some();
+    let hashes = matches!(value.balance, BalanceText::ConsistentHash | BalanceText::MapBasedHash);
+    let belongs = hashes || value.affinity.is_some();
     if let Some(at) = value.queue.changed("affinity_wait").filter(|_| !belongs) {
         let message = "`affinity_wait` has no effect: no request has affinity to a server";
         let help = "set `affinity` or `balance = \"consistent-hash\"`";
@@ -288,6 +321,34 @@ fn warn_without_effect(
             }
         }
     }
+}
+
+/// Whether agents are asked, which may say a limit for their servers.
+fn has_agents(text: &UpstreamText) -> bool {
+    text.health.as_ref().is_some_and(|health| health.value.agent.is_some())
+}
+
+/// Warns of backups that are meant to help out when the others are full, where that cannot happen.
+fn warn_never_overflows(
+    text: &SpannedTable<UpstreamText>,
+    servers: &[Server],
+    diagnostics: &mut Vec<Diagnostic>,
+) {
+    let value = &text.value;
+    let Some(at) = text.changed("when_full").filter(|_| value.when_full == OnFull::Backup) else { return };
+    let has_source = value.discovery.is_some();
+    let mut primaries = servers.iter().filter(|server| server.tier == ServerTier::Primary);
+    let is_limited = has_agents(value)
+        || has_source && value.max_requests.is_some()
+        || primaries.any(|server| server.max_requests.is_some());
+    let has_backup = has_source || servers.iter().any(|server| server.tier == ServerTier::Backup);
+    let (why, help) = match (has_backup, is_limited) {
+        (false, _) => ("no server is a backup", "set `backup = true` for the servers that help out"),
+        (true, false) => ("no other server has `max_requests`, so none is ever full", "set `max_requests`"),
+        (true, true) => return,
+    };
+    let message = format!("`when_full` has no effect: {why}");
+    diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, at, message).help(help));
 }
 
 fn warn_time_limits(text: &SpannedTable<UpstreamText>, diagnostics: &mut Vec<Diagnostic>) {

@@ -9,7 +9,7 @@ use weir_access::{Algorithms, KeySet, SignatureAlgorithm, Users};
 use crate::config::{ForwardHost, UpstreamIndex};
 use crate::key::choice;
 use crate::masked_text::MaskedText;
-use crate::value::{HeaderName, HeaderTemplate, Size};
+use crate::value::{HeaderName, HeaderTemplate, Size, Template, TemplateValue};
 
 /// What a request has to prove before a route takes it.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -21,6 +21,19 @@ pub struct Access {
     pub jwt: Option<JwtAuth>,
     /// External authorization: another server decides.
     pub forward: Option<ForwardAuth>,
+    /// Whether all of these are wanted, and that no list refuses.
+    pub satisfy: Satisfy,
+}
+
+choice! {
+    /// What a request has to satisfy that comes under lists and under authentication.
+    pub enum Satisfy {
+        /// no list refuses it, and each kind of authentication admits it
+        #[default]
+        All = "all",
+        /// a list with `action = "allow"` has it, or one kind of authentication admits it
+        Any = "any",
+    }
 }
 
 /// `forward_auth`: a server of another upstream decides.
@@ -43,8 +56,74 @@ pub struct ForwardAuth {
     pub body_size: Size,
     /// How long the answer may take in all; `None`: as long as the upstream lets it.
     pub timeout: Option<Duration>,
+    /// How answers are kept; `None`: not at all.
+    pub cache: Option<Box<ForwardAuthCache>>,
     /// Whether requests pass without an answer.
     pub fail_open: bool,
+}
+
+/// How answers of the server of `forward_auth` are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ForwardAuthCache {
+    /// The name of the upstream whose answers these are: its place may be that of another in the next config.
+    pub upstream: Box<str>,
+    /// What the server decides by, beside what is part of every key.
+    pub key: Template,
+    /// How long a 2xx is kept.
+    pub time: Duration,
+    /// How long 401 and 403 are kept.
+    pub denied_time: Option<Duration>,
+    /// How many answers are kept at most.
+    pub entries: usize,
+}
+
+/// Fields that prove nothing, beside those that begin with one of [`NO_PROOF_PREFIXES`]: anyone sends them, or they say something of the request.
+const NO_PROOF: [&str; 16] = [
+    "cache-control",
+    "connection",
+    "date",
+    "dnt",
+    "forwarded",
+    "from",
+    "host",
+    "origin",
+    "pragma",
+    "priority",
+    "range",
+    "referer",
+    "upgrade-insecure-requests",
+    "user-agent",
+    "via",
+    "x-real-ip",
+];
+
+const NO_PROOF_PREFIXES: [&str; 7] =
+    ["accept", "content-", "if-", "sec-", "trace", "x-forwarded-", "x-request"];
+
+impl ForwardAuthCache {
+    /// Whether a value is a credential that a client sends: what tells one that may from one that may not.
+    pub fn is_credential(value: &TemplateValue) -> bool {
+        match value {
+            TemplateValue::Header(name) => {
+                !NO_PROOF.contains(&&**name)
+                    && !NO_PROOF_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+            }
+            TemplateValue::Cookie(_)
+            | TemplateValue::QueryParameter(_)
+            | TemplateValue::TlsClientFingerprint => true,
+            _ => false,
+        }
+    }
+
+    /// Whether the key tells clients apart by what they prove to the server, which gets the headers that `is_sent` says.
+    pub(crate) fn has_credentials(&self, is_sent: impl Fn(&str) -> bool) -> bool {
+        self.key.values().filter(|value| Self::is_credential(value)).any(|value| match value {
+            TemplateValue::Header(name) => is_sent(name),
+            TemplateValue::Cookie(_) => is_sent("cookie"),
+            _ => true,
+        })
+    }
 }
 
 /// `jwt`: signed tokens (RFC 7519).
@@ -190,6 +269,18 @@ pub struct BasicAuth {
 }
 
 impl Access {
+    /// Whether `basic` or `jwt` look for credentials in the header of this name.
+    pub fn reads_credentials_of(&self, name: &[u8]) -> bool {
+        let of_token = self.jwt.as_ref().and_then(|jwt| match &jwt.source {
+            TokenSource::Authorization => Some("authorization"),
+            TokenSource::Header(name) => Some(&**name),
+            TokenSource::Cookie(_) => Some("cookie"),
+            TokenSource::QueryParameter(_) => None,
+        });
+        let of_password = self.basic.as_ref().map(|_| "authorization");
+        of_password.into_iter().chain(of_token).any(|read| name.eq_ignore_ascii_case(read.as_bytes()))
+    }
+
     /// Whether servers get the `Authorization` of the client.
     pub fn forwards_credentials(&self) -> bool {
         self.basic.as_ref().is_none_or(|basic| basic.forward_credentials)

@@ -138,6 +138,11 @@ impl AccessListParts {
         matches!(self.entries, ListEntries::Networks(..))
     }
 
+    /// Whether an address alone decides who is in it.
+    pub fn says_who_a_peer_is(&self) -> bool {
+        self.is_of_networks() && self.when.is_none()
+    }
+
     /// How specific the entry of an address is, in bits, and its text.
     pub fn find_address(&self, address: IpAddr) -> Option<(u8, &str)> {
         let ListEntries::Networks(NetworkTable { table, entries }) = &self.entries else { return None };

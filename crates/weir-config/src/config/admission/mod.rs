@@ -3,4 +3,6 @@
 pub(super) mod access;
 pub(super) mod rule_order;
 pub(super) mod limit;
+pub(super) mod trust;
+pub(super) mod table;
 pub(super) mod list;

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use weir_sort::CompactSort as _;
+
 use crate::certificate::{Authorities, RevocationLists};
 use crate::key::{choice, section};
 use crate::value::HeaderName;
@@ -91,7 +93,7 @@ impl ClientCertificateHeaders {
     pub fn withheld(&self) -> Vec<Box<str>> {
         let mut names: Vec<Box<str>> = USUAL.iter().map(|name| (*name).into()).collect();
         names.extend(self.named().map(|(_, name)| (**name).into()));
-        names.sort();
+        names.sort_compact();
         names.dedup();
         names
     }

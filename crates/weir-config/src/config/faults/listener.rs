@@ -25,6 +25,8 @@ pub(crate) enum ListenerFault {
     /// `then` leads back to the route of this name.
     ThenCircle(String),
     NoProxyPeer,
+    /// The list of this name says nothing of peers alone.
+    NoListOfPeers(String),
     NoTlsVersion,
     /// Of this version of TLS.
     NoSuite(&'static str),
@@ -46,6 +48,10 @@ impl fmt::Display for ListenerFault {
             Self::NoSuchRoute(name) => write!(f, "the listener has no route with the name `{name}`"),
             Self::ThenCircle(name) => write!(f, "`then` leads back to the route `{name}`"),
             Self::NoProxyPeer => f.write_str("`from` is empty: no connection would begin with a header"),
+            Self::NoListOfPeers(name) => write!(
+                f,
+                "the list `{name}` is not one of networks alone: peers are looked up before there is a request"
+            ),
             Self::NoTlsVersion => f.write_str("`versions` is an empty list"),
             Self::NoSuite(version) => {
                 write!(f, "no suite of `cipher_suites` is for TLS {version}")

@@ -17,6 +17,10 @@ pub(crate) enum UpstreamFault {
     ProxyHeaderForFastcgi,
     /// Of this protocol.
     ProxyHeaderForHttp2(&'static str),
+    /// Of this protocol.
+    ClientSourceForHttp2(&'static str),
+    /// Of this server, by its address.
+    SourceFamily(String),
     RetryAfterSuccess,
     EjectionTimes {
         base: Duration,
@@ -56,6 +60,13 @@ impl fmt::Display for UpstreamFault {
                 f,
                 "`protocol = \"{protocol}\"` excludes `proxy_protocol`: clients share a connection, and its header can name only one"
             ),
+            Self::ClientSourceForHttp2(protocol) => write!(
+                f,
+                "`protocol = \"{protocol}\"` excludes `source_address = \"{{client_address}}\"`: clients share a connection, which has one address"
+            ),
+            Self::SourceFamily(server) => {
+                write!(f, "`source_address` is not of the address family of the server `{server}`")
+            }
             Self::RetryAfterSuccess => {
                 f.write_str("`on_grpc_status` cannot contain `ok`: it is the status of a successful call")
             }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use crate::key::{TextFormat, section, text_values};
-use crate::value::{TemplateValue, ValueError, WhenCondition};
+use crate::value::{Fraction, TemplateValue, ValueError, WhenCondition};
 
 section! {
     /// One line per exchange. The table of a listener replaces this one as a whole, not key by key.
@@ -19,11 +19,27 @@ section! {
         /// A condition: only exchanges for which it holds have a line. Everything is known then, `status` and times included. See
         /// [Conditions](#conditions).
         when: WhenCondition = optional, like "nginx `access_log ... if=`, HAProxy `http-request set-log-level silent if`, Envoy `access_log_filter`";
+        /// The share of the exchanges that have a line, of those for which `when` holds. It is drawn once for each exchange.
+        sample: Fraction = "100%", like "HAProxy `log ... sample`, nginx `split_clients` with `if=`, Envoy `runtime_filter`";
+        /// Whether exchanges that have failed, or have a status from 500 on, have their line whatever `sample` says.
+        sample_errors: bool = false;
         /// The destination of the lines. A file is opened again on SIGUSR1 and SIGHUP; syslog is RFC 5424.
         output: AccessLogOutput = "stdout", like "nginx `access_log`, HAProxy `log`";
         /// Lines that may wait for the writer; further ones are dropped and counted, since a full disk must not stop traffic. The default
         /// is two seconds of 30 000 requests/s, about 20 MB.
         lines_max: usize = 65_536, in 16..=16_777_216;
+    }
+}
+
+impl AccessLog {
+    /// Whether some exchanges have no line, by a condition or by chance.
+    pub fn selects(&self) -> bool {
+        self.when.is_some() || self.sample < Fraction::WHOLE
+    }
+
+    /// How many of a million exchanges have a line.
+    pub fn share(&self) -> u32 {
+        self.sample.of_million()
     }
 }
 
@@ -171,7 +187,9 @@ text_values! {
         examples: &["combined", "{client_address} {method} {target} {status}", "json {time} {status}"],
         pattern: "",
         about: "One of `common`, `combined`, `json` and `httplog`; or a text with `{placeholders}`, in which `{{` and `}}` are literal \
-                braces; or `json` and a list of placeholders, which gives a JSON object with these keys.",
+                braces; or `json` and a list of placeholders, which gives a JSON object with these keys. A placeholder may hide a part of its \
+                value: `{client_address|network:24}` shows a network (of IPv6 with 48 bits, or as in `network:24,56`), and \
+                `{target|without:token,password}` no values of these parameters of the query.",
     };
     AccessLogOutput, str::parse, |value: &AccessLogOutput| value.to_string(), TextFormat {
         name: "log output",

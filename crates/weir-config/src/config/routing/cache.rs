@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::config::RouteFault;
 use crate::config::{Checked, CheckedParts, FoundFaults};
-use crate::value::{Size, StatusRange, Template, WhenCondition};
+use crate::value::{HeaderName, Size, StatusRange, Template, WhenCondition};
 
 /// A store of responses.
 pub type CacheStore = Checked<CacheStoreParts>;
@@ -75,6 +75,8 @@ pub struct RouteCache {
     pub stale_while_revalidate: Option<Duration>,
     /// How long a stale response is used when there is no other.
     pub stale_if_error: Option<Duration>,
+    /// The statuses of servers that are failures: a stale response is used in place of them.
+    pub stale_if_error_status: Vec<StatusRange>,
     /// How long requests wait for a response that one of them fetches.
     pub wait: Option<Duration>,
     /// Requests for which one of these comes to something have nothing to do with the cache.
@@ -87,6 +89,10 @@ pub struct RouteCache {
     pub store_when: Option<WhenCondition>,
     /// Whether responses that set cookies are stored, without them.
     pub ignore_set_cookie: bool,
+    /// Fields of `Vary` that make no variants.
+    pub ignore_vary: Vec<IgnoredVaryField>,
+    /// Whether a HEAD for what is not stored has the server asked by GET, and the response stored.
+    pub convert_head: bool,
     /// Whether `Cache-Control` of requests counts.
     pub obey_clients: bool,
 }
@@ -105,6 +111,11 @@ impl RouteCache {
         self.key.to_string() == USUAL_KEY
     }
 
+    /// Whether a stale response is used in place of one with this status.
+    pub fn is_failure(&self, status: u16) -> bool {
+        self.stale_if_error_status.iter().any(|range| range.contains(status))
+    }
+
     /// The texts with placeholders.
     pub(crate) fn templates(&self) -> impl Iterator<Item = &Template> {
         self.bypass.iter().chain([&self.key])
@@ -116,6 +127,25 @@ pub(crate) fn cache_faults(key: &Template, overrides_nothing: bool) -> impl Iter
     let is_constant = key.values().next().is_none();
     let constant = is_constant.then_some(RouteFault::SameResponseForAll);
     constant.into_iter().chain(overrides_nothing.then_some(RouteFault::OverrideWithoutTtl))
+}
+
+/// A field that `Vary` may name without making variants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum IgnoredVaryField {
+    /// This one.
+    Named(HeaderName),
+    /// All others but those of credentials.
+    Others,
+}
+
+impl IgnoredVaryField {
+    /// As it is written.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Named(name) => name,
+            Self::Others => "*",
+        }
+    }
 }
 
 /// A digest of what has chosen a response, as far as its key does not say that: routes with the same one have their responses in common. It is the same

@@ -48,6 +48,11 @@ pub struct MediaPattern {
 }
 
 impl MediaPattern {
+    /// Whether it is `*`: for every media type.
+    pub(super) fn is_any(&self) -> bool {
+        self.start.is_empty() && self.end.as_deref() == Some("")
+    }
+
     /// Whether it is for a media type without parameters.
     pub(super) fn matches(&self, media: &[u8]) -> bool {
         let (start, end) = (self.start.as_bytes(), self.end.as_deref().map(str::as_bytes));

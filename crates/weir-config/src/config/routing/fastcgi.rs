@@ -1,6 +1,7 @@
 //! `fastcgi` of a route: which script a request names, and what servers of FastCGI are told besides.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::value::Template;
 
@@ -20,6 +21,8 @@ pub struct FastcgiSettings {
     pub split_path: Vec<Box<str>>,
     /// Further parameters.
     pub params: Vec<(Box<str>, Template)>,
+    /// Texts of the error stream that make a failure of a response.
+    pub caught: Option<Arc<[Box<str>]>>,
 }
 
 impl FastcgiSettings {
@@ -51,6 +54,7 @@ mod tests {
             script: None,
             split_path: vec![".php".into(), ".cgi".into()],
             params: Vec::new(),
+            caught: None,
         };
         for (path, script) in [
             ("index.php", Some("index.php")),

@@ -3,8 +3,10 @@
 //! The data path makes its plan of a route by this, and `weir explain` shows it. What every listener has (telemetry, the fields about the client) is
 //! not among them, nor what a request brings with it (a call of gRPC).
 
-use super::route::{Route, RouteAction};
-use crate::config::{RuleOrder, Upstream};
+use std::sync::Arc;
+
+use super::route::{Route, RouteAction, RouteSettings};
+use crate::config::{AccelField, AccessList, ListAction, RuleOrder, Upstream};
 use crate::order::{Feature, RowSet, Stage};
 
 /// The rows of each feature that is on.
@@ -30,8 +32,10 @@ impl Route {
         let rewrites_fields = self.rewrite_location.is_some() || !self.rewrite_cookies.is_empty();
         let rewrites = self.rewrite_body.is_some() || rewrites_fields;
         let rows = rows_of([
+            (Feature::Accel, !self.x_accel.is_empty() || self.x_sendfile.is_some()),
             (Feature::AccessLists, !self.lists.is_empty()),
             (Feature::Limits, !self.limited_by.is_empty()),
+            (Feature::Tables, !self.tracked.is_empty()),
             (Feature::Authentication, access.is_some()),
             (Feature::Files, matches!(self.action, RouteAction::Files(_)) || self.fastcgi.is_some()),
             (Feature::Mirror, !self.mirrors.is_empty()),
@@ -50,7 +54,10 @@ impl Route {
         let lists = || self.lists.iter().map(|list| order.of_list(list));
         let limits = || self.limited_by.iter().map(|one| order.of_limit(&one.limit));
         let is_by_user = |stage: Stage| stage >= Stage::Identity;
+        let tables = || self.tracked.iter().map(|table| table.stage());
         rows.without(idle([
+            (Stage::Route, Feature::Tables, tables().any(|stage| !is_by_user(stage))),
+            (Stage::Identity, Feature::Tables, tables().any(is_by_user)),
             // A limit that waits for the user asks the lists once more: one that allows a request lets it past.
             (Stage::Identity, Feature::AccessLists, lists().chain(limits()).any(is_by_user)),
             (Stage::Route, Feature::Limits, limits().any(|stage| !is_by_user(stage))),
@@ -58,11 +65,23 @@ impl Route {
             (Stage::Server, Feature::Authentication, forward.is_some()),
             (Stage::Upstream, Feature::Buffering, self.buffer_requests.is_some()),
             (Stage::ResponseHead, Feature::Buffering, self.buffer_responses.is_some()),
+            (Stage::ResponseHead, Feature::Accel, !self.x_accel.contains(&AccelField::Pass)),
             (Stage::Route, Feature::Headers, takes_out),
             (Stage::Server, Feature::Rewriting, self.rewrite_body.is_some()),
             (Stage::Server, Feature::Headers, !requests.is_empty()),
             (Stage::ResponseFields, Feature::Headers, !responses.is_empty()),
         ]))
+    }
+}
+
+impl RouteSettings {
+    /// Whether a list may allow a request before it is authenticated.
+    pub fn may_be_allowed_by_list(&self) -> bool {
+        let order = RuleOrder::new(&self.lists);
+        let allows = |list: &Arc<AccessList>| {
+            list.action == ListAction::Allow && order.of_list(list) < Stage::Identity
+        };
+        self.lists.iter().any(allows)
     }
 }
 

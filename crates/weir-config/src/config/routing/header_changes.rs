@@ -28,7 +28,7 @@ choice! {
 }
 
 /// Changes to headers, in this order: remove, set, add; then the rules, in their order.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct HeaderChanges {
     /// Headers that are removed.
@@ -40,6 +40,18 @@ pub struct HeaderChanges {
     /// Further changes, of which each is for some messages.
     pub rules: Vec<HeaderRule>,
 }
+
+/// The spelling of what is given counts, unlike that of names otherwise: HTTP/1 sends it.
+impl PartialEq for HeaderChanges {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { remove, set, add, rules } = self;
+        let is_same = (remove, set, add, rules) == (&other.remove, &other.set, &other.add, &other.rules);
+        let written = |(name, _): &'_ (HeaderName, HeaderTemplate)| name.as_written().to_owned();
+        is_same && self.given().map(written).eq(other.given().map(written))
+    }
+}
+
+impl Eq for HeaderChanges {}
 
 /// Changes for some messages.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

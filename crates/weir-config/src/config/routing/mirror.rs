@@ -7,7 +7,7 @@ use weir_traffic::route::MethodMatch;
 use crate::config::RouteFault;
 use crate::config::{ForwardHost, UpstreamIndex};
 use crate::key::choice;
-use crate::value::{FRAMING, HeaderName, ShareFraction, Size, WhenCondition};
+use crate::value::{FRAMING, HeaderName, ShareFraction, Size, Template, WhenCondition};
 
 /// Copies of requests for another upstream, whose responses no client gets.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,6 +15,8 @@ use crate::value::{FRAMING, HeaderName, ShareFraction, Size, WhenCondition};
 pub struct Mirror {
     /// The upstream.
     pub upstream: UpstreamIndex,
+    /// The path of the copy; `None`: that of the request to the server.
+    pub path: Option<Template>,
     /// The share of the requests that are copied, drawn at random.
     pub share: ShareFraction,
     /// Only requests for which it holds are copied.

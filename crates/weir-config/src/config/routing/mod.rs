@@ -16,3 +16,4 @@ pub(super) mod rewriting;
 pub(super) mod compression;
 pub(super) mod cache;
 pub(super) mod rewrite;
+pub(super) mod accel;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use weir_rewrite::{BodyRules, Flag, LocationRules};
+use weir_rewrite::{AttributePattern, BodyRules, Flag, LocationRules};
 
 use super::compression::MediaPattern;
-use crate::value::{Template, TemplateValue};
+use crate::value::{GroupTemplate, Template, TemplateValue};
 
 /// How the bodies of responses are rewritten.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,8 +31,9 @@ pub enum BodyPart {
 }
 
 impl BodyRewrite {
-    /// Whether bodies of this media type are rewritten: a `Content-Type`, with or without parameters.
-    pub fn covers(&self, content_type: &[u8]) -> bool {
+    /// Whether bodies of this media type are rewritten: a `Content-Type`, with or without parameters; those without one where all types are.
+    pub fn covers(&self, content_type: Option<&[u8]>) -> bool {
+        let Some(content_type) = content_type else { return self.types.iter().any(MediaPattern::is_any) };
         let media = content_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
         self.types.iter().any(|pattern| pattern.matches(media))
     }
@@ -67,7 +68,7 @@ impl LocationRewrite {
 }
 
 /// How cookies that servers set are changed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct CookieRewrite {
     /// The names of the cookies: one, or those that begin so where a `*` stands behind it; `None`: all.
@@ -87,13 +88,13 @@ pub struct CookieRewrite {
 }
 
 /// How an attribute of a cookie is changed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct AttributeRewrite {
-    /// The domain that is replaced, or the beginning of the path; `None`: any.
-    pub from: Option<Box<str>>,
+    /// What is replaced of it.
+    pub from: AttributePattern,
     /// What replaces it; empty: nothing.
-    pub to: Template,
+    pub to: GroupTemplate,
 }
 
 impl CookieRewrite {
@@ -108,6 +109,7 @@ impl CookieRewrite {
 
     /// The values of the exchange that are put in.
     pub fn values(&self) -> impl Iterator<Item = &TemplateValue> {
-        self.domain.iter().chain(&self.path).flat_map(|attribute| attribute.to.values())
+        let attributes = self.domain.iter().chain(&self.path);
+        attributes.flat_map(|attribute| attribute.to.templates()).flat_map(Template::values)
     }
 }

@@ -12,9 +12,9 @@ use weir_traffic::route::{HostPattern, RouteMatch};
 
 use crate::config::RouteFault;
 use crate::config::{
-    Access, AccessList, AccessLog, BodyRewrite, Checked, CheckedParts, Compression, CookieRewrite, Cors,
-    ErrorPage, FastcgiSettings, FilesFallback, ForwardHost, FoundFaults, KeyLimit, LocationRewrite, Mirror,
-    PageText, RewriteRule, RouteCache, StaticFiles, UpstreamIndex,
+    AccelField, Access, AccessList, AccessLog, BodyRewrite, Checked, CheckedParts, Compression,
+    CookieRewrite, Cors, ErrorPage, FastcgiSettings, FilesFallback, ForwardHost, FoundFaults, KeyLimit,
+    LocationRewrite, Mirror, PageText, RewriteRule, RouteCache, StaticFiles, TrackedTable, UpstreamIndex,
 };
 use crate::config::{CACHED_RULES_MAX, HeaderChanges, RULES_MAX};
 use crate::key::{choice, section};
@@ -50,12 +50,14 @@ pub struct LimitUse {
     pub limit: Arc<KeyLimit>,
     /// Only of requests to this upstream; `None`: of all.
     pub upstream: Option<UpstreamIndex>,
+    /// The status of its refusals here; `None`: its own.
+    pub status: Option<u16>,
 }
 
 impl LimitUse {
     /// A limit of all requests of a route.
     pub fn new(limit: Arc<KeyLimit>) -> Self {
-        Self { limit, upstream: None }
+        Self { limit, upstream: None, status: None }
     }
 }
 
@@ -65,6 +67,8 @@ impl LimitUse {
 pub struct RouteSettings {
     /// The rewrite of the path before the request goes to the server; `None` leaves it unchanged.
     pub rewrite: Option<Rewrite>,
+    /// What chooses the target of a split, by the name of its upstream; `None`: chance does, by the weights.
+    pub split_by: Option<Template>,
     /// Whether only requests from inside of the listener take it. Default: no.
     pub internal: bool,
     /// Rewrites of path and query before all else. Default: none.
@@ -73,6 +77,8 @@ pub struct RouteSettings {
     pub lists: Vec<Arc<AccessList>>,
     /// The limits that its requests are under: those of its listener, its own, and those of its upstreams. Default: none.
     pub limited_by: Vec<LimitUse>,
+    /// The tables that count its requests: those of its listener, then its own. Default: none.
+    pub tracked: Vec<Arc<TrackedTable>>,
     /// What `{vars.NAME}` stands for, by name: variables of its listener and its own. Default: none.
     pub vars: Vec<(Box<str>, Template)>,
     /// Changes to the headers of the request before it goes to the server.
@@ -85,6 +91,8 @@ pub struct RouteSettings {
     pub access: Option<Box<Access>>,
     /// Which responses are stored. Default: none.
     pub cache: Option<Box<RouteCache>>,
+    /// How many ranges of a file or a stored response a request may ask for. Default: 32.
+    pub max_ranges: u32,
     /// How responses are compressed. Default: not at all.
     pub compression: Option<Box<Compression>>,
     /// How the bodies of responses are rewritten. Default: not at all.
@@ -93,6 +101,10 @@ pub struct RouteSettings {
     pub rewrite_location: Option<Arc<LocationRewrite>>,
     /// How cookies that servers set are changed: all rules that are for one, in their order. Default: not at all.
     pub rewrite_cookies: Vec<CookieRewrite>,
+    /// Which fields of servers for the proxy in front of them count. Default: none, and none of them passes.
+    pub x_accel: Vec<AccelField>,
+    /// The route of its listener below whose folder a file lies that a server names in `X-Sendfile`. Default: the field does not count.
+    pub x_sendfile: Option<Arc<str>>,
     /// Pages in place of Weir's own, the first that fits; those of the listener included.
     pub error_pages: Vec<ErrorPage>,
     /// The `Host` that the server gets. Default: the client's.
@@ -180,7 +192,13 @@ impl RouteParts {
             },
             _ => None,
         };
-        then.into_iter().chain(self.error_pages.iter().filter_map(ErrorPage::target_route))
+        let pages = self.error_pages.iter().filter_map(ErrorPage::target_route);
+        then.into_iter().chain(&self.x_sendfile).chain(pages)
+    }
+
+    /// Whether servers may send its requests on to other routes.
+    pub fn obeys_redirects(&self) -> bool {
+        self.x_accel.contains(&AccelField::Redirect) || self.x_sendfile.is_some()
     }
 
     /// The hosts for which the listener shows a certificate: none where TLS passes through to servers, which show theirs.
@@ -265,20 +283,25 @@ impl Default for RouteSettings {
     fn default() -> Self {
         Self {
             rewrite: None,
+            split_by: None,
             internal: false,
             rewrites: Vec::new(),
             lists: Vec::new(),
             limited_by: Vec::new(),
+            tracked: Vec::new(),
             vars: Vec::new(),
             request_headers: HeaderChanges::default(),
             response_headers: HeaderChanges::default(),
             cors: None,
             access: None,
             cache: None,
+            max_ranges: 32,
             compression: None,
             rewrite_body: None,
             rewrite_location: None,
             rewrite_cookies: Vec::new(),
+            x_accel: Vec::new(),
+            x_sendfile: None,
             error_pages: Vec::new(),
             forward_host: ForwardHost::Keep,
             mirrors: Vec::new(),

@@ -18,7 +18,7 @@ pub struct StaticFiles {
     /// What makes the path below the folder of that of a request: `None`: that of the route makes both the same.
     pub alias: Option<Rewrite>,
     /// Names of the file that stands for its folder, the first that exists.
-    pub index: Vec<Box<str>>,
+    pub index: Vec<Template>,
     /// The files that are tried, as paths below the folder; the first that exists is the response.
     pub try_files: Vec<Template>,
     /// Whether a folder without such a file is listed.
@@ -50,7 +50,7 @@ impl StaticFiles {
     pub fn of_scripts(root: &Path, index: &str) -> Self {
         Self {
             root: root.to_owned(),
-            index: vec![index.into()],
+            index: vec![Template::of_literal(index)],
             try_files: vec!["{path}".parse().unwrap_or_default()],
             listing: false,
             precompressed: Vec::new(),

@@ -1,5 +1,6 @@
 //! `[upstream.NAME.health]`: how servers are probed, and which responses are expected.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use rustls_pki_types::ServerName;
@@ -39,6 +40,24 @@ pub struct HealthCheck {
     pub connection_age: Option<Duration>,
     /// The port that is probed, of servers that do not say; `None`: the one that gets the traffic.
     pub port: Option<u16>,
+    /// The agents that are asked; `None`: none.
+    pub agent: Option<AgentCheck>,
+}
+
+/// How the agents of servers are asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AgentCheck {
+    /// The port, of servers that do not say; `None`: then they have no agent.
+    pub port: Option<u16>,
+    /// The address of all; `None`: that of each server.
+    pub address: Option<IpAddr>,
+    /// What is sent first; may be empty.
+    pub send: Box<[u8]>,
+    /// The time between an answer and the next question.
+    pub interval: Duration,
+    /// The time limit of a question.
+    pub timeout: Duration,
 }
 
 /// The kind of probe.

@@ -3,6 +3,8 @@
 pub(super) mod store;
 pub(super) mod upstream;
 pub(super) mod discovery;
+pub(super) mod dynamic;
+pub(super) mod allowed_servers;
 pub(super) mod routes_from;
 pub(super) mod ejection;
 pub(super) mod health;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls_pki_types::ServerName;
-use weir_traffic::affinity::CookieAffinity;
+use weir_traffic::affinity::Affinity;
 use weir_traffic::balance::{Balancer, BalancerMember, Policy};
 use weir_traffic::retry::{RetryBudget, RetryPolicy};
 use weir_traffic::route::MethodMatch;
@@ -14,11 +14,11 @@ use weir_traffic::{Mode, ServerState, ServerTier};
 
 use crate::config::UpstreamFault;
 use crate::config::{
-    AffinitySettings, Checked, CheckedParts, ConnectionsMax, FoundFaults, GrpcStatusName, HealthCheck,
-    OutlierEjection, ServerProtocol, ServerSource, UpstreamHttp2, UpstreamTls,
+    AffinitySettings, AgentCheck, Checked, CheckedParts, ConnectionsMax, DynamicServers, FoundFaults,
+    GrpcStatusName, HealthCheck, OutlierEjection, ServerProtocol, ServerSource, UpstreamHttp2, UpstreamTls,
 };
 use crate::key::{choice, section};
-use crate::value::{Percent, ProgressLimit, ServerAddress, Size, WhenCondition};
+use crate::value::{Percent, ProgressLimit, ServerAddress, Size, SourceAddress, Template, WhenCondition};
 
 /// Index of an upstream in [`ConfigParts::upstreams`](crate::ConfigParts::upstreams).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,10 +47,16 @@ pub struct UpstreamParts {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct UpstreamSettings {
+    /// The server that each request names; `None`: servers are those of the config or its source.
+    pub dynamic: Option<DynamicServers>,
     /// The policy that chooses a server.
     pub balance: Policy,
+    /// What the key of consistent hashing is made of, where that is [`HashKey::Made`](weir_traffic::balance::HashKey::Made).
+    pub hash_template: Option<Template>,
     /// Concurrent requests on servers that a source names; `None`: any number. Servers of the config have their own value.
     pub max_requests: Option<u32>,
+    /// Where requests go while all primary servers are full.
+    pub when_full: OnFull,
     /// The time over which a server that comes back reaches its full weight; `None`: it has its full weight at once.
     pub slow_start: Option<Duration>,
     /// The HTTP version that the servers speak.
@@ -67,6 +73,8 @@ pub struct UpstreamSettings {
     pub pool: PoolSettings,
     /// The version of the PROXY protocol header that servers get; `None`: no header.
     pub proxy_protocol: Option<ProxyVersion>,
+    /// Where connections come from to servers that a source names; `None`: the system chooses. Servers of the config have their own value.
+    pub source_address: Option<SourceAddress>,
     /// The names of limits on its requests: routes have them resolved. Default: none.
     pub limited_by: Vec<Box<str>>,
     /// Requests that wait for a server.
@@ -102,8 +110,11 @@ impl DerefMut for UpstreamParts {
 impl Default for UpstreamSettings {
     fn default() -> Self {
         Self {
+            dynamic: None,
             balance: Policy::default(),
+            hash_template: None,
             max_requests: None,
+            when_full: OnFull::default(),
             slow_start: None,
             protocol: ServerProtocol::default(),
             http2: UpstreamHttp2::default(),
@@ -112,6 +123,7 @@ impl Default for UpstreamSettings {
             lenient: ServerLeniency::default(),
             pool: PoolSettings::default(),
             proxy_protocol: None,
+            source_address: None,
             limited_by: Vec::new(),
             queue: QueueSettings::default(),
             retry: RetrySettings::default(),
@@ -138,6 +150,7 @@ impl CheckedParts for UpstreamParts {
             faults.check_key("health_port", &server.health_port, PORT);
         }
         faults.extend(protocol_faults(self.protocol, self.tls.is_some(), self.proxy_protocol.is_some()));
+        faults.extend(client_source_fault(self.protocol, self.connects_as_clients()));
         if let Some(tls) = &self.tls {
             faults.extend(tls.faults());
         }
@@ -220,6 +233,11 @@ pub(crate) fn protocol_faults(
     tls.into_iter().chain(proxy_header.filter(|_| has_proxy_header))
 }
 
+/// Why connections may not come from the addresses of clients.
+pub(crate) fn client_source_fault(protocol: ServerProtocol, is_wanted: bool) -> Option<UpstreamFault> {
+    (is_wanted && protocol.may_be_http2()).then(|| UpstreamFault::ClientSourceForHttp2(protocol.name()))
+}
+
 impl Upstream {
     /// An upstream without servers, which come from elsewhere, with the defaults of the product.
     pub fn without_servers(name: &str) -> Self {
@@ -266,15 +284,33 @@ impl UpstreamParts {
         Self { name: name.into(), servers, discovery: None, tls: None, settings: Arc::default() }
     }
 
+    /// Whether connections to any of its servers, or to those that a source names, come from the addresses of clients.
+    pub fn connects_as_clients(&self) -> bool {
+        let of_source = self.discovery.as_ref().and(self.source_address);
+        let mut sources = self.servers.iter().map(|server| server.source_address).chain([of_source]);
+        sources.any(|source| source == Some(SourceAddress::Client))
+    }
+
     /// Whether the health checks of the upstream probe one of its servers.
     pub fn probes(&self, server: &Server) -> bool {
         self.health.is_some() && server.health
     }
 
-    /// The affinity of clients to servers, ready for use.
-    pub fn affinity(&self) -> Option<CookieAffinity> {
+    /// How the agent of a server is asked; `None`: it has none.
+    pub fn agent(&self, server: &Server) -> Option<&AgentCheck> {
+        let agent = self.health.as_ref()?.agent.as_ref()?;
+        server.port_of(agent).map(|_| agent)
+    }
+
+    /// Whether concurrent requests on a server may have a limit: that of the config, or one that its agent says.
+    pub fn may_limit(&self, server: &Server) -> bool {
+        server.max_requests.is_some() || self.agent(server).is_some()
+    }
+
+    /// The affinity of clients to servers, ready for use; `hash_key` is random.
+    pub fn affinity(&self, hash_key: [u64; 2]) -> Option<Affinity> {
         let names: Vec<&str> = self.servers.iter().map(|server| &*server.name).collect();
-        self.affinity.as_ref().map(|affinity| affinity.build(&self.name, &names))
+        self.affinity.as_ref().map(|affinity| affinity.build(&self.name, &names, hash_key))
     }
 
     /// The servers, up and without load, with their balancer; `seed` decides with which server it begins.
@@ -285,7 +321,18 @@ impl UpstreamParts {
             let member = BalancerMember::new(&server.name, Arc::new(state));
             member.in_tier(server.tier)
         });
-        Balancer::new(&self.balance, members.collect(), seed)
+        Balancer::new(&self.balance, members.collect(), seed).overflowing(self.when_full == OnFull::Backup)
+    }
+}
+
+choice! {
+    /// Where a request goes while all servers that may take it, other than backups, are full.
+    pub enum OnFull {
+        /// it waits for one of them
+        #[default]
+        Queue = "queue",
+        /// to a server with `backup` that is not full; it waits only when there is none
+        Backup = "backup",
     }
 }
 
@@ -325,6 +372,8 @@ pub struct Server {
     pub max_requests: Option<u32>,
     /// Whether it gets requests only when no other server can take them. Default: no, it is a primary one.
     pub tier: ServerTier,
+    /// Where connections to it come from; `None`: the system chooses. Default: `None`.
+    pub source_address: Option<SourceAddress>,
     /// The mode at start. Default: serving.
     pub mode: Mode,
     /// Whether it is probed if its upstream is. Default: yes.
@@ -333,6 +382,8 @@ pub struct Server {
     pub ejection: bool,
     /// The port that is probed. Default: what the upstream says.
     pub health_port: Option<u16>,
+    /// The port of its agent; `Some(None)`: it has none. Default: what the upstream says.
+    pub agent_port: Option<Option<u16>>,
     /// What its source says of it beside that; `None`: nothing, or the config names it.
     pub description: Option<Arc<ServerDescription>>,
 }
@@ -355,13 +406,22 @@ impl Server {
             address,
             weight: 1,
             max_requests: None,
+            source_address: None,
             tier: ServerTier::Primary,
             mode: Mode::Serving,
             health: true,
             ejection: true,
             health_port: None,
+            agent_port: None,
             description: None,
         }
+    }
+
+    /// The port of its agent; `None`: it has none.
+    pub fn port_of(&self, agent: &AgentCheck) -> Option<u16> {
+        let is_asked =
+            self.health && (agent.address.is_some() || !matches!(self.address, ServerAddress::Unix(_)));
+        self.agent_port.unwrap_or(agent.port).filter(|_| is_asked)
     }
 
     /// What makes it the same server in two configs: its name and its address.
@@ -481,7 +541,7 @@ section! {
         delay_target: Option<Duration> = "off";
         /// How long delays must have exceeded `delay_target`. Shorter bursts wait.
         delay_interval: Duration = "1s";
-        /// How long a request with affinity to a server, by its cookie (`affinity`) or its key (`consistent-hash`), waits for that server
+        /// How long a request with affinity to a server, by its cookie or its key (`affinity`, `consistent-hash`), waits for that server
         /// before it takes any. Off: not at all; a value of at least `timeouts.queue` never lets it go to another server.
         affinity_wait: Option<Duration> = "5s", like "HAProxy `timeout queue` with `option redispatch`";
     }

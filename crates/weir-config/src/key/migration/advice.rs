@@ -81,10 +81,7 @@ pub(super) const ADVICE: &[Advice] = &[
         &["proxy_hide_header", "fastcgi_hide_header", "hide_headers"],
         "headers of responses are removed with `response_headers = { remove = [\"X-Powered-By\"] }` of the route",
     ),
-    advice(
-        &["satisfy"],
-        "a request has to meet all that its route asks for; for one of two, write two routes, one with `source`",
-    ),
+    advice(&["satisfy"], "`satisfy = \"any\"` of a route: one of its lists, or one kind of authentication"),
     advice(
         &["internal"],
         "no path is for internal requests alone: pages for failures are `error_pages`, and `respond = { status = 404 }` of a route hides a path",
@@ -94,8 +91,8 @@ pub(super) const ADVICE: &[Advice] = &[
         "there are no options: `option httpchk` of HAProxy is `health` of an upstream, `option httplog` is `access_log`, `option forwardfor` is `forwarded` of a listener",
     ),
     advice(
-        &["monitor-uri", "monitor", "health_check_path"],
-        "`/ready` and `/live` are on the listener of `admin`; a route of another listener answers with `respond = { status = 200 }`",
+        &["monitor-uri", "monitor", "monitor_fail", "health_check_path"],
+        "`/ready` and `/live` are on the listener of `admin`; on another listener, a route answers with `respond = { status = 200 }` and `access_log = false`, and one with `when = 'upstream.app.usable < 1'` with `respond = { status = 503 }`",
     ),
     advice(
         &["default-server", "server-template"],
@@ -298,7 +295,7 @@ pub(super) const ADVICE: &[Advice] = &[
     ),
     advice(
         &["real_ip_header", "real_ip_recursive"],
-        "`trusted_proxies` of a listener lists the peers whose `X-Forwarded-For` is trusted",
+        "`client_address_header` of a listener names the header in which its `trusted_proxies` name the client",
     ),
     advice(
         &["accept_proxy"],

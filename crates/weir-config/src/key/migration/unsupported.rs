@@ -35,10 +35,8 @@ pub(super) const UNSUPPORTED: &[UnsupportedFeature] = &[
         "have the program speak HTTP or FastCGI (`protocol = \"fastcgi\"` of the upstream)",
     ),
     unsupported(
-        "GeoIP and scripts",
+        "Scripts",
         &[
-            "geoip",
-            "geoip2",
             "lua",
             "lua_load",
             "js_import",
@@ -63,25 +61,37 @@ pub(super) const UNSUPPORTED: &[UnsupportedFeature] = &[
         "pages are put together by their server, or by scripts of the page; requests with `Range` get their part while the whole is fetched, and go to the server where it is not stored",
     ),
     unsupported(
+        "Recoding of text from one charset to another",
+        &["charset_map", "source_charset", "override_charset", "charset_source_enc"],
+        "files and responses are sent as they are; `charset` of `files` says in which one its texts are",
+    ),
+    unsupported(
+        "Compression and decompression of request bodies",
+        &[
+            "algo_req",
+            "type_req",
+            "minsize_req",
+            "compression_direction",
+            "set_input_filter",
+            "request_decompression",
+        ],
+        "a body goes to its server as the client has sent it, `Content-Encoding` included",
+    ),
+    unsupported(
         "Limits on the speed of request bodies",
         &["bwlim_in"],
         "responses have `bandwidth` of `[limit.NAME]`; tunnels and TCP connections have `upload_rate` in `limits` of a listener",
     ),
     unsupported("UDP", &["udp", "dgram_bind", "proxy_responses", "udp_listener_config"], ""),
     unsupported(
-        "Source addresses of server connections",
-        &["proxy_bind", "usesrc", "upstream_bind_config", "transparent"],
-        "servers get the client address in `X-Forwarded-For` or by the PROXY protocol",
-    ),
-    unsupported(
         "Service discovery by Docker, listeners and routes by xDS",
         &["lds_config", "rds", "docker", "kubernetes", "providers", "dynamic_resources", "service_discovery"],
         "servers are followed in files, DNS, Consul, etcd and a control plane (xDS): set `discovery` of an upstream",
     ),
     unsupported(
-        "Agents on servers",
-        &["agent_check", "agent_inter", "agent_port", "external_check", "email_alert"],
-        "change weights and modes with `weir ctl` or the runtime socket",
+        "Commands as probes, mails about servers",
+        &["external_check", "email_alert"],
+        "a script answers as an agent (`health.agent`) or on a port of its own (`health.port`); alerts are made from `/metrics`",
     ),
     unsupported(
         "Shared state of several balancers, but for limits",

@@ -41,6 +41,11 @@ pub(super) const NO_VALUES: &[(&[&str], &str, &str)] = &[
         "least-requests",
         "no policy fills servers one after the other; a server with `backup = true` is used when the others are unavailable",
     ),
+    (
+        &["deflate", "raw-deflate", "raw_deflate", "zlib"],
+        "gzip",
+        "clients read `deflate` in two ways (with and without the frame of zlib), and all that know it know `gzip`",
+    ),
     (&["sticky"], "least-requests", "session affinity is `affinity` of the upstream, with any policy"),
     (
         &["https", "ssl", "tls"],

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::config::{ForwardAuth, ForwardHost, UpstreamIndex};
-use crate::key::{Map, Spanned, TextFormat, section, text_values};
+use crate::key::{Map, Spanned, SpannedTable, TextFormat, section, text_values};
 use crate::masked_text::MaskedText;
-use crate::value::{HeaderName, HeaderTemplate, Size, ValueError};
+use crate::value::{HeaderName, HeaderTemplate, Size, Template, ValueError};
 
 section! {
     /// External authorization: each request is first checked by a server of another upstream, with a GET without a body, the headers of the
@@ -30,8 +30,30 @@ section! {
         body_size: Size = "64KiB", in 0..=16_777_216;
         /// Time limit of the authorization, attempts and queue included. Off: the time limits of the upstream apply.
         timeout: Option<Duration> = "off", in 1..=3_600_000, like "Envoy `ext_authz.http_service.server_uri.timeout`";
+        /// Answers are kept for a time, and requests like those that they were given for are not asked about. Without it, each request is.
+        cache: SpannedTable<ForwardAuthCacheText> = optional, like "nginx `proxy_cache` in the location of `auth_request`";
         /// Whether requests pass when authorization fails with 5xx or without a response. They then get none of `response_headers`.
         fail_open: bool = false, like "Envoy `failure_mode_allow`";
+    }
+}
+
+section! {
+    /// Answers of the server of `forward_auth` that are kept, in memory and for this route alone. `Cache-Control` of an answer counts: `no-store` and `no-cache`
+    /// forbid to keep it, `max-age` shortens the time.
+    #[derive(Debug, Clone)]
+    pub(crate) struct ForwardAuthCacheText at "listener.NAME.route.forward_auth.cache" {
+        /// Everything that the server decides by, with [placeholders](#placeholders); at least one of them is a credential of the client, such as
+        /// `{header.authorization}` or `{cookie.session}`. Method and host of the request, its `Authorization`, its `Cookie` unless the key names cookies,
+        /// and the client certificate are part of it in any case. **The path is not:** write `{path}`, and `{query}` and `{client_address}`, where
+        /// the server goes by them. Requests without any of the credentials are always asked about.
+        key: Spanned<Template> = required, like "nginx `proxy_cache_key`";
+        /// How long a 2xx is kept: so long, a credential that is withdrawn is still good.
+        time: Duration = required, in 1..=86_400_000, like "nginx `proxy_cache_valid`";
+        /// How long 401 and 403 are kept. Other answers never are, nor those that set cookies.
+        denied_time: Option<Duration> = "off", in 1..=3_600_000, like "nginx `proxy_cache_valid 401 403`";
+        /// How many answers are kept at most; the oldest make room. One counts once more for each 256 bytes of its headers and its body, and one of
+        /// more than 4 KiB is not kept.
+        entries: usize = 10_000, in 1..=1_000_000, like "nginx `keys_zone=`";
     }
 }
 
@@ -48,6 +70,7 @@ impl ForwardAuth {
             response_headers: text.response_headers,
             body_size: text.body_size,
             timeout: text.timeout,
+            cache: None,
             fail_open: text.fail_open,
         }
     }

@@ -13,8 +13,8 @@ section! {
     /// that is no network counts as the longest.
     #[derive(Debug, Clone)]
     pub(crate) struct ListText at "list.NAME" {
-        /// What becomes of requests that are in it.
-        action: ListAction = required, like "nginx `allow`, `deny`; HAProxy `http-request deny`, `http-request tarpit`";
+        /// What becomes of requests that are in it. A list that only says which peers are trusted, or exempt from limits on connections, needs none.
+        action: ListAction = optional, like "nginx `allow`, `deny`; HAProxy `http-request deny`, `http-request tarpit`";
         /// Key to look up: the client address, matched against networks; or other text with [placeholders](#placeholders), which must equal
         /// an entry. A key with `{user}` or `{jwt.NAME}` is evaluated after authentication. If a header has several lines, one match is
         /// enough; with `allow`, all lines must match.

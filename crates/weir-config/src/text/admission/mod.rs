@@ -5,3 +5,4 @@ pub(super) mod forward_auth;
 pub(super) mod basic;
 pub(super) mod limit;
 pub(super) mod list;
+pub(super) mod table;

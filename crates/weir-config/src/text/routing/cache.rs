@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use crate::config::IgnoredVaryField;
 use crate::key::{
-    Bounds, ConfigSection as _, ConfigValue, OneOrMany, Spanned, SpannedTable, TreeReader, ValueKind, section,
+    Bounds, ConfigSection as _, ConfigValue, OneOrMany, Spanned, SpannedTable, TextFormat, TreeReader,
+    ValueKind, section, text_values,
 };
 use crate::source::{Tree, TreeNode};
 use crate::text::ConditionText;
-use crate::value::{Size, StatusRange, Template};
+use crate::value::{HeaderName, Size, StatusRange, Template, ValueError};
 
 section! {
     /// A store of responses (RFC 9111) that routes name in `cache`: in memory, with files behind it if there is a `disk`. All workers share it,
@@ -61,8 +63,11 @@ section! {
         /// Responses that were never fresh (`max-age=0`, or no freshness lifetime) are not served stale. Off: never.
         stale_while_revalidate: Option<Duration> = "off", in 1..=31_536_000_000, like "nginx `proxy_cache_background_update`, Varnish `grace`";
         /// How long a stale response is served when the server fails: 500, 502, 503, 504, or no response (RFC 5861). `off`: only if the
-        /// response itself allows it. Responses without a freshness lifetime are not served stale.
+        /// response itself allows it. `stale_if_error_status` names other statuses. Responses without a freshness lifetime are not served stale.
         stale_if_error: Option<Duration> = "off", in 1..=31_536_000_000, like "nginx `proxy_cache_use_stale`";
+        /// The statuses of servers that count as failures for `stale_if_error`, and for `stale-if-error` of responses; no response at all
+        /// always does. With 403, 404 or 410 in it, what the server has removed or closed is served for as long as `stale_if_error` says.
+        stale_if_error_status: OneOrMany<StatusRange> = ["500", "502-504"], like "nginx `proxy_cache_use_stale http_404`";
         /// How long concurrent requests for the same response wait while one of them fetches it (request collapsing); then they go to the
         /// server themselves. `off`: no collapsing.
         wait: Option<Duration> = "5s", in 1..=3_600_000, like "nginx `proxy_cache_lock_timeout`";
@@ -78,6 +83,14 @@ section! {
         /// Whether responses with `Set-Cookie` are stored, without that header. Only the client whose request fetched the response gets the
         /// cookie.
         ignore_set_cookie: bool = false, like "nginx `proxy_ignore_headers Set-Cookie`";
+        /// Headers that `Vary` of a response may name without making variants: the first response that is stored is that of all clients,
+        /// whatever they send in these headers. `"*"` is every other one and `Vary: *`, except `Cookie` and `Authorization`, which have to be
+        /// named, and what servers get with a value of the exchange. `Accept-Encoding` always counts.
+        ignore_vary: Vec<Spanned<IgnoredVaryField>> = [], like "nginx `proxy_ignore_headers Vary`, HAProxy `process-vary`";
+        /// Whether a HEAD for what is not stored has the server asked by GET, and the response stored. The HEAD waits until that response
+        /// begins, at most for `wait`; if it cannot be stored, the server gets the HEAD, too. `false`: the server gets the HEAD, and nothing
+        /// is stored. A HEAD is answered from what is stored in both cases.
+        convert_head: bool = false, like "nginx `proxy_cache_convert_head`";
         /// Whether `Cache-Control` of requests is obeyed (`no-cache`, `max-age` and others). Any client can then force requests to the
         /// server.
         obey_clients: bool = false;
@@ -93,6 +106,31 @@ section! {
         /// The time.
         time: Duration = required, in 0..=31_536_000_000;
     }
+}
+
+text_values! {
+    IgnoredVaryField, parse_ignored_vary, |field: &IgnoredVaryField| field.as_str().to_owned(), TextFormat {
+        name: "vary header",
+        article: "the name of a header, or `*`",
+        examples: &["user-agent", "origin", "*"],
+        pattern: r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$",
+        about: "The name of a header that `Vary` may have; `*`: every other one but `Cookie` and `Authorization`.",
+    };
+}
+
+fn parse_ignored_vary(text: &str) -> Result<IgnoredVaryField, ValueError> {
+    if text == "*" {
+        return Ok(IgnoredVaryField::Others);
+    }
+    let name: HeaderName = text.parse()?;
+    if &*name == "accept-encoding" {
+        let error = ValueError::new(
+            "`Accept-Encoding` always counts: a client has to be able to decode the response",
+        );
+        return Err(error
+            .help("leave it out: only the codings that Weir knows make variants, not how they are written"));
+    }
+    Ok(IgnoredVaryField::Named(name))
 }
 
 /// The name of a cache, or a table.

@@ -1,5 +1,7 @@
 //! `expires` of a route in the text: a time, a table of media types, or a list of rules.
 
+use std::time::Duration;
+
 use super::header_rules::RuleStatus;
 use crate::config::{ExpiresTime, MediaPattern, ResponseOrigin};
 use crate::key::{
@@ -72,10 +74,11 @@ text_values! {
     ExpiresTime, parse_time, print_time, TextFormat {
         name: "expiry time",
         article: "a time, `epoch`, `max` or `off`",
-        examples: &["1h", "30d", "modified+1d", "epoch", "max", "off"],
-        pattern: r"^(off|epoch|max|(modified\+)?[0-9].*)$",
+        examples: &["1h", "30d", "modified+1d", "@15h30m", "epoch", "max", "off"],
+        pattern: r"^(off|epoch|max|(modified\+|@)?[0-9].*)$",
         about: "For how long clients may keep a response: a [duration](#duration) from when they get it, or with `modified+` from `Last-Modified`; \
-                `epoch`: it is confirmed before each use (`no-cache`); `max`: ten years; `off`: the response stays as it is.",
+                `@15h30m`: until it is that time of day, in UTC; `epoch`: it is confirmed before each use (`no-cache`); `max`: ten years, and in \
+                `Expires` 31 December 2037, as nginx has it; `off`: the response stays as it is.",
     };
 }
 
@@ -94,10 +97,20 @@ fn parse_time(text: &str) -> Result<ExpiresTime, ValueError> {
         "@" | "" => Err(ValueError::new(format!("`{text}` is no time")).help("write for example `1h`")),
         text if text.starts_with('-') => Err(ValueError::new("a time in the past")
             .help("write `epoch`: clients confirm the response each time")),
-        text => match text.strip_prefix("modified+") {
-            Some(rest) => time(rest).map(ExpiresTime::Modified),
-            None => time(text).map(ExpiresTime::After),
-        },
+        text => {
+            if let Some(rest) = text.strip_prefix('@') {
+                let clock = parse_duration(rest)?;
+                let is_of_day = clock < ExpiresTime::DAY && clock.subsec_nanos() == 0;
+                let error = || {
+                    ValueError::new(format!("`{text}` is no time of day")).help("write for example `@15h30m`")
+                };
+                return is_of_day.then_some(ExpiresTime::Daily(clock)).ok_or_else(error);
+            }
+            match text.strip_prefix("modified+") {
+                Some(rest) => time(rest).map(ExpiresTime::Modified),
+                None => time(text).map(ExpiresTime::After),
+            }
+        }
     }
 }
 
@@ -107,7 +120,18 @@ fn print_time(time: &ExpiresTime) -> String {
         ExpiresTime::Epoch => "epoch".to_owned(),
         ExpiresTime::After(ExpiresTime::MAX) => "max".to_owned(),
         ExpiresTime::After(time) => print_duration(time),
+        ExpiresTime::Daily(time) => format!("@{}", print_time_of_day(time)),
         ExpiresTime::Modified(time) => format!("modified+{}", print_duration(time)),
+    }
+}
+
+/// Hours and minutes, as clocks have them, where both are there.
+fn print_time_of_day(time: Duration) -> String {
+    let minutes = time.as_secs() / 60;
+    let (hours, rest) = (minutes / 60, minutes % 60);
+    match hours > 0 && rest > 0 && time == Duration::from_secs(minutes * 60) {
+        true => format!("{hours}h{rest}m"),
+        false => print_duration(time),
     }
 }
 
@@ -117,10 +141,24 @@ mod tests {
 
     #[test]
     fn times_are_read_and_printed() {
-        for text in ["off", "epoch", "max", "1h", "30d", "0s", "modified+1d"] {
+        for text in ["off", "epoch", "max", "1h", "30d", "0s", "modified+1d", "@15h", "@15h30m", "@0s"] {
             assert_eq!(print_time(&parse_time(text).unwrap()), text);
         }
-        for text in ["", "-1", "@15h", "1", "modified", "modified+", "modified+max", "9999d", "now"] {
+        for text in [
+            "",
+            "-1",
+            "@",
+            "@24h",
+            "@15",
+            "@1500ms",
+            "@max",
+            "1",
+            "modified",
+            "modified+",
+            "modified+max",
+            "9999d",
+            "now",
+        ] {
             assert!(parse_time(text).is_err(), "{text}");
         }
     }

@@ -23,6 +23,9 @@ section! {
         check_script: bool = true, like "nginx `try_files $fastcgi_script_name =404`";
         /// Further parameters, or other values of those that Weir sends.
         params: Map<HeaderTemplate> = {}, like "nginx `fastcgi_param`, HAProxy `set-param`, Caddy `env`";
+        /// Texts such as `"PHP Fatal error"`: when a program has written one of them to its error stream before its response, the attempt has failed, and
+        /// `retry`, `error_pages` and outlier detection act. The first 4 KiB of the error stream are searched.
+        catch_stderr: Vec<Spanned<Box<str>>> = [], like "nginx `fastcgi_catch_stderr`";
     }
 }
 

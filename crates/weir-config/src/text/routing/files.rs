@@ -19,8 +19,9 @@ section! {
         /// The folder that the `path` of the route stands for: with `path = "/img"` and `alias = "pictures"`, `/img/a.png` is `pictures/a.png`. Nothing outside of
         /// it is ever sent, `/imgx` is not below `/img`, and an `upstream` beside gets the whole path. With `path_exact`, the one file that is sent.
         alias: Spanned<Box<str>> = optional, like "nginx `alias`, Apache httpd `Alias`";
-        /// Names of the file that is sent for a folder, the first that exists.
-        index: Vec<Spanned<Box<str>>> = ["index.html"], like "nginx `index`, Apache httpd `DirectoryIndex`";
+        /// Names of the file that is sent for a folder, the first that exists, with [placeholders](#placeholders). One that comes to no name of a file, such as
+        /// one with a slash, is passed over.
+        index: Vec<Spanned<Template>> = ["index.html"], like "nginx `index`, Apache httpd `DirectoryIndex`";
         /// The files that are tried in this order, as paths below `root`, with placeholders; `{path}` is the path of the request.
         /// `["{path}", "/index.html"]` suits an application that makes its pages in the browser.
         try_files: NonEmpty<Spanned<TriedPath>> = optional, like "nginx `try_files`, Caddy `try_files`";

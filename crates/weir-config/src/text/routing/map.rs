@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::key::{Map, OneOrMany, Spanned, choice, section};
-use crate::value::Template;
+use crate::key::{Map, OneOrMany, Spanned, TextFormat, choice, section, text_values};
+use crate::value::{DatabaseField, Template, ValueError};
 use weir_conditions::MapKind;
 
 section! {
@@ -13,7 +13,9 @@ section! {
     #[derive(Debug, Clone)]
     pub(crate) struct MapText at "map.NAME" {
         /// The text that is looked up, with placeholders. They have the form in which keys of lists have them: hosts in lower case, parameters of the
-        /// query decoded. Of a header in several lines, the first counts; in keys of lists, limits and caches, and in conditions, each.
+        /// query decoded. Of a header in several lines, the first counts; in keys of lists, limits and caches, and in conditions, each: up to 256 texts. With more,
+        /// a condition of a list that refuses holds, one of a list that allows does not, one of a limit holds, nothing is cached, and other conditions look
+        /// at the first ones and the last.
         source: Spanned<Template> = required, like "nginx `map $source`, HAProxy `map(...)` behind a sample";
         /// The value where no entry matches.
         default: Spanned<Template> = "", like "nginx `map` `default`";
@@ -37,9 +39,25 @@ section! {
         file: OneOrMany<Spanned<Box<str>>> = optional, like "HAProxy `map_str(FILE)`, nginx `include` in `map`";
         /// How keys in files are compared.
         file_kind: FileKind = "exact", like "HAProxy `map_str`, `map_beg`, `map_end`, `map_ip`, `map_reg`";
-        /// How often the files are checked for changes.
+        /// A database of addresses (MaxMind DB: GeoLite2, GeoIP2 and others in this format), asked for `field` where no entry matches and the source
+        /// is an address. It is in memory once for all maps that name it. It needs the feature `geoip`, which packages have.
+        database: Spanned<Box<str>> = optional, like "nginx `geoip2`, `geoip_country`, `geoip_city`";
+        /// The field of a record of `database` that is the value: `country.iso_code`, `city.names.en`, `subdivisions.0.iso_code`,
+        /// `autonomous_system_number`. Texts, numbers and truth values are values; a record without it has none.
+        field: Spanned<DatabaseField> = optional;
+        /// How often the files and the database are checked for changes.
         reload: Option<Duration> = "10s", in 100..=86_400_000;
     }
+}
+
+text_values! {
+    DatabaseField, |text: &str| DatabaseField::new(text).map_err(ValueError::new), |field: &DatabaseField| field.as_str().to_owned(), TextFormat {
+        name: "field",
+        article: "the name of a field",
+        examples: &["country.iso_code", "subdivisions.0.iso_code", "autonomous_system_number"],
+        pattern: r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+){0,6}$",
+        about: "The way to a field of a record: names of tables and places in lists, from 0, with dots between them.",
+    };
 }
 
 choice! {

@@ -13,6 +13,10 @@ use crate::value::{ValueError, ascii_help};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PathPrefix(pub(crate) Box<str>);
 
+/// `path_begins`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PathBeginning(pub(crate) Box<str>);
+
 /// `path_exact`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ExactPath(pub(crate) Box<str>);
@@ -37,6 +41,14 @@ text_values! {
         pattern: r"^/[!-~]*$",
         about: "`/api` is this path and everything below it (`/api/x`, not `/apix`); `/api/` only what is below it. Compared byte for \
                 byte with what the client sent: nothing is decoded.",
+    };
+    PathBeginning, |text| parse_path(text, PathMatch::beginning).map(PathBeginning), |value: &PathBeginning| value.0.clone(), TextFormat {
+        name: "beginning of a path",
+        article: "a path",
+        examples: &["/api", "/static/v"],
+        pattern: r"^/[!-~]*$",
+        about: "`/api` is every path whose text begins so: `/api`, `/api/x`, and `/apix` as well. Compared byte for byte with what the client sent: \
+                nothing is decoded.",
     };
     ExactPath, |text| parse_path(text, PathMatch::exact).map(ExactPath), |value: &ExactPath| value.0.clone(), TextFormat {
         name: "path",

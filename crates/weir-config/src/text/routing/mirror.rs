@@ -5,9 +5,9 @@ use std::time::Duration;
 use weir_traffic::route::MethodMatch;
 
 use crate::config::{ForwardHost, Mirror, MirrorPart, UpstreamIndex};
-use crate::key::{Spanned, section};
+use crate::key::{Spanned, TextFormat, section, text_values};
 use crate::text::ConditionText;
-use crate::value::{HeaderName, Percent, ShareFraction, Size};
+use crate::value::{HeaderName, Percent, ShareFraction, Size, Template, ValueError};
 
 section! {
     /// Copies requests to another upstream as soon as their own responses have been relayed; what comes back is thrown away, or compared with
@@ -17,6 +17,9 @@ section! {
         /// The upstream that gets the copies, with its balancing, time limits and retries. Its queue is not used: a copy that finds all servers
         /// full is dropped.
         upstream: Spanned<Box<str>> = required, like "nginx `mirror`, Envoy `request_mirror_policies`, Traefik `mirroring`";
+        /// The path of the copy, with [placeholders](#placeholders), and a query behind `?`: `"/mirror{path}{query}"`. Where a value of the
+        /// request brings `.` or `..` into it, nothing is copied. Without it, the path and query that the server of the route gets.
+        path: MirrorPath = optional, like "nginx `proxy_pass` in the location of `mirror`";
         /// The share of the requests that are copied, drawn at random.
         share: Percent = "100%", in 0..=100, like "Envoy `runtime_fraction`, Traefik `mirroring.mirrors.percent`, nginx `split_clients`";
         /// A condition: only requests for which it holds are copied. See [Conditions](#conditions).
@@ -41,6 +44,34 @@ section! {
     }
 }
 
+/// The path of a copy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MirrorPath(pub(crate) Template);
+
+text_values! {
+    MirrorPath, parse_path, |path: &MirrorPath| path.0.to_string(), TextFormat {
+        name: "mirror path",
+        article: "a path",
+        examples: &["/mirror{path}{query}", "{path}?copy=1"],
+        pattern: r"^(/|\{path\}).*$",
+        about: "A path that begins with `/` or `{path}`, with [placeholders](#placeholders); what follows `?` is the query. `{{` and `}}` are braces.",
+    };
+}
+
+fn parse_path(text: &str) -> Result<MirrorPath, ValueError> {
+    if let Some((at, wrong)) = text.char_indices().find(|(_, c)| c.is_control() || *c == '#') {
+        return Err(
+            ValueError::new(format!("{wrong:?} is not allowed in a path")).range(at..at + wrong.len_utf8())
+        );
+    }
+    let begins = text.starts_with('/') && !text.starts_with("//") || text.starts_with("{path}");
+    if !begins {
+        let error = ValueError::new(format!("`{text}` is not a path"));
+        return Err(error.help("a path begins with one `/`, or with `{path}`"));
+    }
+    text.parse().map(MirrorPath)
+}
+
 impl Mirror {
     /// Copies of all requests, whatever their method, with the defaults of the product otherwise.
     pub fn of_all(upstream: UpstreamIndex, share: ShareFraction) -> Self {
@@ -49,6 +80,7 @@ impl Mirror {
         let methods = methods.into_iter().map(|name| MethodMatch::parse(name).expect("it is a method"));
         Self {
             upstream,
+            path: None,
             share,
             when: None,
             methods: methods.collect(),

@@ -115,7 +115,12 @@ pub(crate) fn own_target_error(parts: &[TemplatePart]) -> Option<String> {
         && let Some(own) = first.own()
     {
         own.map().iter().for_each(|map| map.begin_targets(begins_target));
-        let is_target = |template: &Template| template.literal().is_some() || begins_target(template);
+        let is_target = |template: &Template| match template.literal() {
+            // Behind it comes the path of the request: it has to be the whole of a scheme and a host, or of a path.
+            Some(text) if parts.len() > 1 => text.is_empty() || begins_target(template),
+            Some(_) => true,
+            None => begins_target(template),
+        };
         let values = own.values().iter().all(is_target);
         let is_safe = values && own.map().is_none_or(|map| map.table().values().iter().all(is_target));
         let error = || {
@@ -139,7 +144,7 @@ pub(crate) fn own_target_error(parts: &[TemplatePart]) -> Option<String> {
         let own = value.own()?;
         let is_text = |template: &Template| template.literal().is_some_and(|text| !text.is_empty());
         let has_only_texts =
-            own.map().is_none_or(|map| map.files.is_empty() && map.table().values().is_empty());
+            own.map().is_none_or(|map| map.sources().next().is_none() && map.table().values().is_empty());
         let error = || format!("`{{{}}}` as part of the host could lead to any host", value.name());
         (!(has_only_texts && own.values().iter().all(is_text))).then(error)
     })

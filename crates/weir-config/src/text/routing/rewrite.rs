@@ -1,7 +1,7 @@
 //! `rewrite`, and targets inside of a listener, in the text.
 
 use super::matching::RegexPattern;
-use crate::config::{FilesFallback, RewriteFlag, RouteTarget};
+use crate::config::{FilesFallback, RewriteFlag, RouteTarget, is_url};
 use crate::key::{Spanned, TextFormat, section, text_values};
 use crate::value::{Template, TemplatePart, ValueError, is_name};
 
@@ -91,12 +91,6 @@ fn with_groups_escaped(text: &str) -> String {
         }
     }
     out + rest
-}
-
-/// Whether a replacement leads to a URL.
-pub(crate) fn is_url(template: &Template) -> bool {
-    let text = template.to_string();
-    ["http://", "https://", "{scheme}://"].iter().any(|start| text.starts_with(start))
 }
 
 /// Whether the host has anything but text of the config and the host of the request.

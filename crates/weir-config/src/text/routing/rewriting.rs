@@ -2,7 +2,7 @@
 
 use crate::config::MediaPattern;
 use crate::key::{Spanned, SpannedTable, choice, section};
-use crate::value::{Size, Template};
+use crate::value::{GroupTemplate, Size};
 
 section! {
     /// Rewriting of the bodies of responses, of servers, files, the cache and Weir itself, as they pass. What a server has compressed is decompressed
@@ -12,7 +12,7 @@ section! {
     pub(crate) struct BodyRewriteText at "listener.NAME.route.rewrite_body" {
         /// The rules. At each place the first one that matches counts; what it puts in is not searched again. None: bodies pass as they are.
         rules: Vec<SpannedTable<BodyRuleText>> = [], like "nginx `sub_filter`, Apache httpd `Substitute`";
-        /// The media types of bodies that are rewritten: `text/css`, `text/*`, `application/*+json`, or `*` for all.
+        /// The media types of bodies that are rewritten: `text/css`, `text/*`, `application/*+json`, or `*` for all, and for bodies without one.
         types: Vec<MediaPattern> = ["text/html"], like "nginx `sub_filter_types`";
         /// The longest match of a regular expression. Up to twice as much of a body waits in memory, if one of the rules is a regular expression; with
         /// texts alone, only what may be the beginning of a match.
@@ -82,10 +82,13 @@ section! {
     /// A change of an attribute of a cookie. A cookie without the attribute gets none.
     #[derive(Debug, Clone)]
     pub(crate) struct AttributeText at "listener.NAME.route.rewrite_cookies.attribute" {
-        /// The domain that is replaced, or the beginning of the path. Without it, any.
+        /// The domain that is replaced, or the beginning of the path. Without it and `regex`, any.
         from: Spanned<Box<str>> = optional;
-        /// What replaces it, with [placeholders](#placeholders). Empty: the attribute is removed.
-        to: Spanned<Template> = required;
+        /// What is replaced of it, in place of `from`: what matches this regular expression, in the syntax of Rust's `regex` crate. A domain matches in
+        /// either case, a path with `(?i)`.
+        regex: Spanned<Box<str>> = optional, like "nginx `proxy_cookie_domain ~`, `proxy_cookie_path ~`";
+        /// What replaces it, with [placeholders](#placeholders), and the groups of `regex` as `{1}`. If nothing is left, the attribute is removed.
+        to: Spanned<GroupTemplate> = required;
     }
 }
 

@@ -13,12 +13,15 @@ use super::fastcgi::FastcgiText;
 use super::files::FilesText;
 use super::header_rules::HeadersText;
 use super::hsts::HstsText;
-use super::matching::{ExactPath, PathPrefix, RegexPattern, ValueRule};
+use super::matching::{ExactPath, PathBeginning, PathPrefix, RegexPattern, ValueRule};
 use super::mirror::MirrorText;
 use super::redirect_target::RedirectTarget;
 use super::rewrite::RewriteText;
 use super::rewriting::{BodyRewriteText, CookieRuleText, LocationRuleText};
-use crate::config::{ForwardHost, QueuePriority, RequestBuffering, ResponseBuffering, RouteTimeouts};
+use crate::config::{
+    AccelField, ForwardHost, QueuePriority, REFUSAL_STATUSES, RequestBuffering, ResponseBuffering,
+    RouteTimeouts, Satisfy,
+};
 use crate::key::{Map, NonEmpty, OneOrMany, Spanned, SpannedTable, TextFormat, section, text_values};
 use crate::text::admission::basic::BasicText;
 use crate::text::admission::forward_auth::ForwardAuthText;
@@ -44,12 +47,14 @@ section! {
         /// One of these hosts.
         host: OneOrMany<HostPattern> = optional, like "nginx `server_name`, HAProxy `hdr(host)`";
         /// This path and everything below it.
-        path: Spanned<PathPrefix> = optional, like "nginx `location /path`, HAProxy `path_beg`";
+        path: Spanned<PathPrefix> = optional, like "nginx `location /path/`";
+        /// Every path whose text begins so, `/apix` for `/api` included; as specific as `path`, which goes before where both have the same text.
+        path_begins: Spanned<PathBeginning> = optional, like "nginx `location /path`, HAProxy `path_beg`, Traefik `PathPrefix`";
         /// This path only.
         path_exact: ExactPath = optional, like "nginx `location =`, HAProxy `path`";
         /// Every path that contains a match.
         path_regex: RegexPattern = optional, like "nginx `location ~`, HAProxy `path_reg`";
-        /// Whether `path` goes before every `path_regex` of its host, where it is the longest prefix that matches.
+        /// Whether `path` or `path_begins` goes before every `path_regex` of its host, where it is the longest prefix that matches.
         before_regex: bool = false, like "nginx `location ^~`";
         /// One of these methods.
         method: OneOrMany<MethodMatch> = optional, like "HAProxy `method`";
@@ -83,8 +88,12 @@ section! {
         then: Spanned<Box<str>> = optional, like "nginx `try_files /dev/null @name`, HAProxy `use_backend`, Caddy `invoke`";
         /// Action: the request goes to a server of this upstream.
         upstream: Spanned<Box<str>> = optional, like "nginx `proxy_pass`, HAProxy `use_backend`";
-        /// Action: the request goes to one of these upstreams, chosen at random by weight.
+        /// Action: the request goes to one of these upstreams, chosen at random by weight, or by `split_by`.
         split: NonEmpty<SpannedTable<SplitText>> = optional, like "nginx `split_clients`, Envoy `weighted_clusters`";
+        /// Chooses the target of `split` by its name instead of at random: a text with placeholders, such as `"{map.backend}"` or `"{header.x-tenant}"`, whose
+        /// value is the name of the upstream. Requests go to the upstreams that `split` names and to no others, whatever the value is. For any other value, the
+        /// target with `respond` has the request; without one it is answered 502 (`unknown-upstream`).
+        split_by: Spanned<Template> = optional, like "nginx `proxy_pass http://$upstream`, HAProxy `use_backend %[...]`, Envoy `cluster_header`";
         /// Action: the response is a redirect.
         redirect: SpannedTable<RedirectText> = optional, like "nginx `return 308`, HAProxy `http-request redirect`";
         /// Action: the response comes from the config.
@@ -104,6 +113,10 @@ section! {
         lists: OneOrMany<Spanned<Box<str>>> = optional;
         /// Limits on requests of the route: one name of `[limit.NAME]` or several. Those of the listener apply as well.
         limited_by: OneOrMany<Spanned<Box<str>>> = optional, like "nginx `limit_req`, Envoy `rate_limits`";
+        /// The status of requests of this route that a limit refuses, whichever it is. Without it, that of the limit.
+        limit_status: u16 = optional, in REFUSAL_STATUSES, like "nginx `limit_req_status`, `limit_conn_status` (of a `location`)";
+        /// Tables that count the requests of the route: one name of `[table.NAME]` or several. Those of the listener do as well.
+        track: OneOrMany<Spanned<Box<str>>> = optional, like "HAProxy `http-request track-sc0`";
         /// Variables: names of your own for texts with [placeholders](#placeholders), as `{vars.NAME}` on this route; in place of those of the
         /// listener of the same name.
         vars: Map<Spanned<Template>> = {}, like "nginx `set`, HAProxy `http-request set-var`";
@@ -124,8 +137,15 @@ section! {
         jwt: SpannedTable<JwtText> = optional, like "nginx `auth_jwt`, HAProxy `jwt_verify`, Envoy `jwt_authn`";
         /// Another upstream decides about each request.
         forward_auth: SpannedTable<ForwardAuthText> = optional, like "nginx `auth_request`, Traefik `forwardAuth`, Envoy `ext_authz`";
+        /// What a request has to satisfy that comes under `lists` and under authentication. With `"any"`, it passes if a list with
+        /// `action = "allow"` has it, without authentication, or else if `basic`, `jwt` or `forward_auth` admits it, though a list refuses its address.
+        /// Lists by the user are asked in any case.
+        satisfy: Satisfy = "all", like "nginx `satisfy`, Apache httpd `RequireAny`";
         /// Responses are stored and used again: the name of a cache, or a table.
         cache: RouteCacheChoice = optional, like "nginx `proxy_cache`, HAProxy `http-request cache-use`";
+        /// How many ranges a request may ask for of a file or of a stored response; one with more gets the whole. 0: there are no ranges, and
+        /// `Accept-Ranges` is not sent. Requests that go to a server as they are have the answer of that server.
+        max_ranges: u32 = 32, in 0..=1000, like "nginx `max_ranges`, Apache httpd `MaxRanges`";
         /// Compression of responses: `true` with the defaults, `false`, or a table. Without it, that of the listener.
         compression: CompressionSwitch = optional, like "nginx `gzip`, HAProxy `filter compression`, Traefik `compress`, Envoy `compressor`";
         /// Rewriting of the bodies of responses, in place of that of the listener.
@@ -134,6 +154,11 @@ section! {
         rewrite_location: Vec<SpannedTable<LocationRuleText>> = optional, like "nginx `proxy_redirect`, Apache httpd `ProxyPassReverse`";
         /// Changes of cookies that servers set, in place of those of the listener.
         rewrite_cookies: Vec<SpannedTable<CookieRuleText>> = optional, like "nginx `proxy_cookie_domain` `proxy_cookie_path` `proxy_cookie_flags`";
+        /// Which fields by which a server asks the proxy in front of it for something count: `"redirect"` (`X-Accel-Redirect`), `"expires"`, `"buffering"`,
+        /// `"limit_rate"`. No client ever gets any of them, whether they count or not, but with `["pass"]`: see [What servers ask for](x-accel.md).
+        x_accel: Vec<AccelField> = [], like "nginx `proxy_ignore_headers`, `proxy_pass_header`";
+        /// The `name` of a route with `files`: a server may answer with a file below its folder by naming the absolute path in `X-Sendfile`.
+        x_sendfile: Spanned<Box<str>> = optional, like "Apache httpd `XSendFile`, `XSendFilePath`, lighttpd `x-sendfile-docroot`";
         /// Pages in place of Weir's own; the first that is for the status counts.
         error_pages: ErrorPagesText = optional, like "nginx `error_page`, Traefik `errors`, Caddy `handle_errors`";
         /// The `Host` of the request to the server.
@@ -172,15 +197,15 @@ section! {
 }
 
 section! {
-    /// A target of a weighted split.
+    /// A target of a split.
     #[derive(Debug, Clone)]
     pub(crate) struct SplitText at "listener.NAME.route.split" {
         /// The upstream.
         upstream: Spanned<Box<str>> = optional;
         /// In place of an upstream: the status with which Weir answers these requests itself.
         respond: u16 = optional, in 200..=599;
-        /// The share of the requests, relative to the sum of all weights.
-        weight: u32 = required, in 0..=1_000_000;
+        /// The share of the requests, relative to the sum of all weights. Required, unless there is `split_by`.
+        weight: u32 = optional, in 0..=1_000_000;
         /// Changes to the headers of these requests to the server, after those of the route.
         request_headers: HeadersText = {}, like "Envoy `weighted_clusters.clusters.request_headers_to_add`";
         /// Changes to the headers of the responses to the client, after those of the route.
@@ -196,7 +221,7 @@ section! {
     /// A redirect to another URL.
     #[derive(Debug, Clone)]
     pub(crate) struct RedirectText at "listener.NAME.route.redirect" {
-        /// The target. `{path}` is the path as `strip_prefix`, `replace_prefix` or `replace_regex` of the route leave it.
+        /// The target; where its placeholders come to nothing at all, the request is answered 404. `{path}` is the path as `strip_prefix`, `replace_prefix` or `replace_regex` of the route leave it.
         to: Spanned<RedirectTarget> = required;
         /// 301, 302, 303, 307 or 308. With 307 and 308 the method stays the same; 301 and 308 are cached by clients permanently.
         status: u16 = 308, in 301..=308;

@@ -1,12 +1,13 @@
 //! `[upstream.NAME.health]` in the text.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use weir_traffic::route::MethodMatch;
 
 use crate::key::{
-    Bounds, ConfigValue, Map, OneOrMany, Spanned, TextFormat, TreeReader, ValueKind, choice, section,
-    text_values,
+    Bounds, ConfigValue, Map, OneOrMany, Spanned, SpannedTable, TextFormat, TreeReader, ValueKind, choice,
+    section, text_values,
 };
 use crate::masked_text::is_telling;
 use crate::source::{Tree, TreeNode};
@@ -78,7 +79,49 @@ section! {
         connection_age: Option<Duration> = "30s", in 1..=86_400_000, like "nginx `health_check keepalive_time=`";
         /// The port for probes. Without it, the port of the traffic. HTTP probes of another port use HTTP/1.1, or what TLS agrees on.
         port: u16 = optional, in 1..=65_535, like "nginx `health_check port=`, HAProxy `port`";
+        /// An agent beside each server, which says how much the server wants to get. Without it, none is asked.
+        agent: SpannedTable<AgentText> = optional, like "HAProxy `agent-check`";
     }
+}
+
+section! {
+    /// An agent that is asked for the state of its server, beside the probes: it accepts a TCP connection and answers with a line of words,
+    /// see [agents](agents.md). One that does not answer changes nothing.
+    #[derive(Debug, Clone)]
+    pub(crate) struct AgentText at "upstream.NAME.health.agent" {
+        /// The port of the agent. Required, unless every server has an `agent_port`.
+        port: u16 = optional, in 1..=65_535, like "HAProxy `agent-port`";
+        /// The address of the agent. Without it, that of the server.
+        address: AgentAddress = optional, like "HAProxy `agent-addr`";
+        /// What is sent after connecting. Without it, nothing.
+        send: ProbeBytes = optional, like "HAProxy `agent-send`";
+        /// The time between the answer of an agent and the next question. Without it, the `interval` of the probes.
+        interval: Duration = optional, in 10..=3_600_000, like "HAProxy `agent-inter`";
+        /// The time limit of a question, from the first packet to the end of the line. Without it, half of `interval`, at most 5 s.
+        timeout: Duration = optional, in 1..=600_000, like "HAProxy `timeout check`";
+    }
+}
+
+/// The address of an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AgentAddress(pub(crate) IpAddr);
+
+text_values! {
+    AgentAddress, parse_agent_address, |value: &AgentAddress| value.0.to_string(), TextFormat {
+        name: "agent address",
+        article: "the address of an agent",
+        examples: &["10.0.0.9", "2001:db8::9"],
+        pattern: r"^[0-9a-fA-F.:]+$",
+        about: "An IPv4 or IPv6 address without a port.",
+    };
+}
+
+fn parse_agent_address(text: &str) -> Result<AgentAddress, ValueError> {
+    let address = text.parse().map_err(|_| {
+        ValueError::new(format!("`{text}` is not an IP address"))
+            .help("write it without a port, which `port` names")
+    })?;
+    Ok(AgentAddress(address))
 }
 
 choice! {

@@ -2,6 +2,7 @@
 
 pub(super) mod upstream;
 pub(super) mod discovery;
+pub(super) mod dynamic;
 pub(super) mod routes_from;
 pub(super) mod store;
 pub(super) mod upstream_tls;

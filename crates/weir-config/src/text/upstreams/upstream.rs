@@ -7,16 +7,18 @@ use weir_traffic::balance::{AddressPrefixes, HashKey};
 
 use super::upstream_tls::TlsServerName;
 use crate::config::{
-    OnDown, PANIC_THRESHOLD, PORT, PoolSettings, ProxyVersion, QueueSettings, REQUESTS_MAX, RetrySettings,
-    ServerLeniency, ServerProtocol, UpstreamHttp2, UpstreamLimits, UpstreamTimeouts, WEIGHT,
+    OnDown, OnFull, PANIC_THRESHOLD, PORT, PoolSettings, ProxyVersion, QueueSettings, REQUESTS_MAX,
+    RetrySettings, ServerLeniency, ServerProtocol, UpstreamHttp2, UpstreamLimits, UpstreamTimeouts, WEIGHT,
 };
 use crate::key::{
     Bounds, ConfigSection, ConfigValue, NonEmpty, OneOrMany, Spanned, SpannedTable, TextFormat, TreeReader,
     ValueKind, choice, section, text_values,
 };
 use crate::source::{Tree, TreeNode};
-use crate::text::{AffinityText, EjectionText, HealthText, UpstreamDiscoveryText, UpstreamTlsText};
-use crate::value::{HeaderName, Percent, ServerAddress, Token, ValueError};
+use crate::text::{
+    AffinityText, DynamicText, EjectionText, HealthText, UpstreamDiscoveryText, UpstreamTlsText,
+};
+use crate::value::{HeaderName, Percent, ServerAddress, SourceAddress, Template, Token, ValueError};
 
 section! {
     /// A named set of servers with one balancer.
@@ -29,16 +31,20 @@ section! {
         servers: NonEmpty<Spanned<ServerText>> = optional, like "nginx `server` (in `upstream`), HAProxy `server`";
         /// A source of servers, which is followed: a file, DNS, Consul, etcd or a control plane (xDS).
         discovery: SpannedTable<UpstreamDiscoveryText> = optional;
+        /// The server that each request names, in place of `servers`: resolved when it is asked for. See [docs/dynamic.md](dynamic.md).
+        dynamic: SpannedTable<DynamicText> = optional, like "nginx `proxy_pass` with variables and `resolver`; HAProxy `do-resolve`, `set-dst`; Envoy dynamic forward proxy";
         /// The policy that chooses a server.
         balance: BalanceText = "least-requests",
-            like "nginx `least_conn`, `random two`, `hash consistent`; HAProxy `balance`";
-        /// The part of a request that is hashed under `balance = "consistent-hash"`: requests with the same key go to the same server.
-        hash_key: HashKey = optional, like "nginx `hash`, `ip_hash`; HAProxy `balance source`, `hdr()`, `url_param`";
+            like "nginx `least_conn`, `random two`, `hash`, `hash consistent`, `ip_hash`; HAProxy `balance`, `hash-type`";
+        /// The part of a request that is hashed under `balance = "consistent-hash"` and `"map-based-hash"`: requests with the same key go to the same server.
+        hash_key: HashKeyText = optional, like "nginx `hash`, `ip_hash`; HAProxy `balance source`, `hdr()`, `url_param`";
         /// The load relative to the average that a server may have under `balance = "consistent-hash"` before another server takes over,
         /// the same one for each key. Off: a key stays on its server regardless of the load. Without it, `"125%"`.
         hash_load_factor: Option<Percent> = optional, in 100..=10_000, like "HAProxy `hash-balance-factor`";
         /// Concurrent requests per server, for servers without a value of their own. More wait in the queue.
         max_requests: Option<u32> = "off", in REQUESTS_MAX, like "nginx `max_conns`, HAProxy `maxconn` (of `server`)";
+        /// Where a request goes while all servers that may take it, other than backups, have `max_requests`.
+        when_full: OnFull = "queue", like "nginx `max_conns=` (with `backup`), HAProxy `connslots` (in `use_backend`)";
         /// The time over which a server that comes back reaches its full weight, linearly from almost zero. Servers present at start have
         /// their full weight at once, and so have all servers when a reload turns it off.
         slow_start: Option<Duration> = "off", like "nginx `slow_start=`, HAProxy `slowstart`";
@@ -62,6 +68,11 @@ section! {
         /// is reused only for further requests on the same client connection. Probes state that they are Weir's own (LOCAL, in version 1
         /// UNKNOWN), unless they go to another port.
         proxy_protocol: Option<ProxyVersion> = "off", like "HAProxy `send-proxy`, `send-proxy-v2`; nginx `proxy_protocol`";
+        /// The address that connections to the servers come from: one of this machine, or that of the client (`"{client_address}"`), which
+        /// needs a privilege and routes, see [source-address.md](source-address.md). Connections from a client's address are reused only
+        /// for further requests of that client, on the same client connection. Probes come from the address of this machine.
+        source_address: Option<SourceAddress> = "off",
+            like "nginx `proxy_bind`, HAProxy `source`, `usesrc`; Envoy `upstream_bind_config`";
         /// Limits on its requests, by their names in `[limit.NAME]`: one or a list.
         limited_by: OneOrMany<Spanned<Box<str>>> = optional;
         /// Requests that wait for a server.
@@ -106,6 +117,8 @@ section! {
         max_requests: Option<u32> = optional, in REQUESTS_MAX, like "nginx `max_conns=`, HAProxy `maxconn`";
         /// Whether it gets requests only when no other server can take them.
         backup: bool = false, like "nginx `backup`, HAProxy `backup`";
+        /// The address that connections come from. Without it, the upstream's value.
+        source_address: Option<SourceAddress> = optional, like "HAProxy `source` (of `server`)";
         /// The mode. It can be changed at runtime, see `admin.changes`.
         mode: ServerMode = "serving", like "nginx `down`, `drain`; HAProxy `disabled`, `set server state`";
         /// Whether it is probed, if the upstream has `health`. Without probes, a server is up.
@@ -116,6 +129,8 @@ section! {
         server_name: TlsServerName = optional, like "HAProxy `sni`, `verifyhost`";
         /// The port for probes. Without it, that of the upstream's `health`.
         health_port: u16 = optional, in PORT, like "HAProxy `port`";
+        /// The port of its agent. Without it, that of the upstream's `health.agent`; off: it has none.
+        agent_port: Option<u16> = optional, in PORT, like "HAProxy `agent-port`, `no-agent-check`";
     }
 }
 
@@ -183,19 +198,43 @@ choice! {
         Random = "random",
         /// the server that `hash_key` maps to; when a server goes away, only its keys move
         ConsistentHash = "consistent-hash",
+        /// the server that `hash_key` maps to by the remainder of its hash, `client-address` so that networks next to each other go to servers in
+        /// turn: while a server is down, its keys alone go elsewhere, but when one is added, removed or has another weight, nearly all keys move
+        MapBasedHash = "map-based-hash",
     }
 }
 
+/// What is hashed: a part of the request, or a text with values of it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum HashKeyText {
+    Part(HashKey),
+    Template(Template),
+}
+
 text_values! {
-    HashKey, parse_hash_key, print_hash_key, TextFormat {
+    HashKeyText, parse_hash_key_text, print_hash_key_text, TextFormat {
         name: "hash key",
         article: "a hash key",
-        examples: &["client-address", "client-address/24,56", "header:x-user", "cookie:session", "query:id", "path"],
-        pattern: r"^(client-address(/[0-9]+(,[0-9]+)?)?|path|header:.+|cookie:.+|query:.+)$",
-        about: "`client-address`, `path`, or `header:NAME`, `cookie:NAME`, `query:NAME`. A request without the header, cookie or parameter, \
-                or with an empty one, goes to the server with the least load. `client-address/24,56` uses the first 24 bits of an IPv4 address and the first 56 of \
+        examples: &["client-address", "client-address/24,56", "header:x-user", "cookie:session", "query:id", "path", "{map.tenant}"],
+        pattern: r"^(client-address(/[0-9]+(,[0-9]+)?)?|path|header:.+|cookie:.+|query:.+|.*[{].+[}].*)$",
+        about: "`client-address`, `path`, or `header:NAME`, `cookie:NAME`, `query:NAME`, or a text with placeholders such as `{map.tenant}` or `{host}{path}`. A request without the header, cookie or parameter, \
+                or with an empty one, or for which all placeholders are empty, goes to the server with the least load. `client-address/24,56` uses the first 24 bits of an IPv4 address and the first 56 of \
                 an IPv6 address; without prefix lengths at 32 and 64, since an IPv6 client can choose the rest.",
     };
+}
+
+fn parse_hash_key_text(text: &str) -> Result<HashKeyText, ValueError> {
+    match text.contains('{') {
+        true => text.parse().map(HashKeyText::Template),
+        false => parse_hash_key(text).map(HashKeyText::Part),
+    }
+}
+
+fn print_hash_key_text(key: &HashKeyText) -> String {
+    match key {
+        HashKeyText::Part(key) => print_hash_key(key),
+        HashKeyText::Template(template) => template.to_string(),
+    }
 }
 
 fn parse_hash_key(text: &str) -> Result<HashKey, ValueError> {
@@ -242,13 +281,14 @@ fn print_hash_key(key: &HashKey) -> String {
         HashKey::ClientAddress(prefixes) if *prefixes == AddressPrefixes::default() => {
             "client-address".to_owned()
         }
-        HashKey::ClientAddress(prefixes) => {
+        HashKey::ClientAddress(prefixes) | HashKey::ClientNetwork(prefixes) => {
             format!("client-address/{},{}", prefixes.ipv4(), prefixes.ipv6())
         }
         HashKey::Path => "path".to_owned(),
         HashKey::Header(name) => format!("header:{name}"),
         HashKey::Cookie(name) => format!("cookie:{name}"),
         HashKey::Query(name) => format!("query:{name}"),
+        HashKey::Made => String::new(),
     }
 }
 

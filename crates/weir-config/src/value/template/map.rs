@@ -9,12 +9,66 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use weir_conditions::{MapEntryError, MapKind, MapMatch, ValueMap, ValueMapBuilder};
 
+use super::database::{AddressDatabase, DatabaseField};
 use super::facts::TemplateFacts;
 use super::{Template, TemplatePart, TemplateValue};
 use crate::text_file::MapFileMark;
 
-/// The entries of a map, ready to be asked.
-pub type MapTable = ValueMap<Template>;
+/// The entries of a map and its database, ready to be asked.
+#[derive(Debug)]
+pub struct MapTable {
+    entries: ValueMap<Template>,
+    /// Asked where no entry matches.
+    database: Option<AddressDatabase>,
+}
+
+impl MapTable {
+    pub(crate) fn new(entries: ValueMap<Template>, database: Option<AddressDatabase>) -> Self {
+        Self { entries, database }
+    }
+
+    /// The number of entries, without what the database has.
+    #[expect(clippy::len_without_is_empty, reason = "a number for the log")]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Bytes that the entries take on the heap, without the database.
+    pub fn heap_bytes(&self) -> usize {
+        self.entries.heap_bytes()
+    }
+
+    /// The values with placeholders.
+    pub(crate) fn values(&self) -> &[Template] {
+        self.entries.values()
+    }
+
+    /// Whether one of the first records of the database has the field; if not, what they have.
+    pub(crate) fn find_any_field(&self) -> Result<(), Vec<String>> {
+        self.database.as_ref().map_or(Ok(()), AddressDatabase::find_any)
+    }
+
+    /// Puts what the database says of an address in its place, which is from `start` on.
+    fn write_by_address(&self, start: usize, out: &mut Vec<u8>) -> bool {
+        let Some(database) = &self.database else { return false };
+        let address = str::from_utf8(&out[start..]).ok().and_then(|text| text.parse().ok());
+        let end = out.len();
+        let has_value = address.is_some_and(|address| database.write(address, out));
+        if has_value {
+            out.drain(start..end);
+        }
+        has_value
+    }
+}
+
+/// The database of a map, as the config names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MapDatabase {
+    /// Its file.
+    pub(crate) file: Arc<Path>,
+    /// The field of its records that is the value.
+    pub(crate) field: DatabaseField,
+}
 
 /// A map as the config defines it.
 #[derive(Debug)]
@@ -31,6 +85,8 @@ pub struct MapDefinition {
     pub files: Vec<Arc<Path>>,
     /// How the keys in them are compared.
     pub file_kind: MapKind,
+    /// The database that is asked where no entry matches.
+    pub(crate) database: Option<MapDatabase>,
     /// How often they are looked at.
     pub reload: Option<Duration>,
     /// Whether a redirect goes where it says: then no value may begin with text of a client.
@@ -50,7 +106,7 @@ pub struct ReadMap {
 
 impl ReadMap {
     fn empty() -> Self {
-        Self { table: Arc::new(ValueMapBuilder::new().build()), marks: Vec::new() }
+        Self { table: Arc::new(MapTable::new(ValueMapBuilder::new().build(), None)), marks: Vec::new() }
     }
 }
 
@@ -71,6 +127,7 @@ pub(crate) struct MapParts {
     pub(crate) entries: Vec<MapEntry>,
     pub(crate) files: Vec<Arc<Path>>,
     pub(crate) file_kind: MapKind,
+    pub(crate) database: Option<MapDatabase>,
     pub(crate) reload: Option<Duration>,
 }
 
@@ -127,9 +184,26 @@ impl LiveMap {
 
 impl MapDefinition {
     pub(crate) fn new(parts: MapParts) -> Self {
-        let MapParts { source, ignore_case, default, entries, files, file_kind, reload } = parts;
+        let MapParts { source, ignore_case, default, entries, files, file_kind, database, reload } = parts;
         let (target_check, read, live) = (OnceLock::new(), Mutex::default(), OnceLock::new());
-        Self { source, ignore_case, default, entries, files, file_kind, reload, target_check, read, live }
+        Self {
+            source,
+            ignore_case,
+            default,
+            entries,
+            files,
+            file_kind,
+            database,
+            reload,
+            target_check,
+            read,
+            live,
+        }
+    }
+
+    /// All that it is read from besides the config: its files, then its database.
+    pub fn sources(&self) -> impl Iterator<Item = &Arc<Path>> {
+        self.files.iter().chain(self.database.iter().map(|database| &database.file))
     }
 
     /// Notes that a redirect goes where it says, and how to tell whether a value may stand there.
@@ -204,9 +278,13 @@ impl MapDefinition {
         let start = out.len();
         self.source.write_nth(facts, nth, out);
         let end = out.len();
-        let found =
-            if self.ignore_case { find_in_lower_case(table, out, start) } else { table.get(&out[start..]) };
+        let entries = &table.entries;
+        let found = match self.ignore_case {
+            true => find_in_lower_case(entries, out, start),
+            false => entries.get(&out[start..]),
+        };
         match found {
+            None if table.write_by_address(start, out) => {}
             None => {
                 out.truncate(start);
                 self.default.write_first(facts, out);
@@ -236,7 +314,7 @@ impl MapDefinition {
 /// Looks up what stands in `out` from `start` on: its lower case among the texts of the map, itself among its regular expressions, which know of case
 /// themselves, so that their groups are as they came.
 fn find_in_lower_case<'t>(
-    table: &'t MapTable,
+    table: &'t ValueMap<Template>,
     out: &mut Vec<u8>,
     start: usize,
 ) -> Option<MapMatch<'t, Template>> {
@@ -256,8 +334,8 @@ pub(crate) struct MapTableBuilder {
 
 impl MapTableBuilder {
     /// Makes room, so that many entries are added quickly.
-    pub(crate) fn reserve(&mut self, kind: MapKind, entries: usize, key_bytes: usize) {
-        self.map.reserve(kind, entries, key_bytes);
+    pub(crate) fn reserve(&mut self, kind: MapKind, entries: usize) {
+        self.map.reserve(kind, entries);
     }
 
     pub(crate) fn insert(&mut self, kind: MapKind, key: &str, value: &Template) -> Result<(), MapEntryError> {
@@ -285,7 +363,7 @@ impl MapTableBuilder {
         })
     }
 
-    pub(crate) fn build(self) -> MapTable {
-        self.map.build()
+    pub(crate) fn build(self, database: Option<AddressDatabase>) -> MapTable {
+        MapTable::new(self.map.build(), database)
     }
 }

@@ -4,21 +4,31 @@
 //! path. A template cannot split a message: its own text has no control characters, and values are cleaned where they are written.
 
 mod own;
+mod proxy;
 mod map;
+mod database;
 mod facts;
+mod table;
+mod groups;
 
 use std::fmt;
 use std::ops::Deref;
 use std::str::FromStr;
 
 use weir_observe::Phase;
+use weir_traffic::table::TableCounter;
 
+pub(crate) use database::{AddressDatabase, DatabaseField, DatabaseReader};
 pub use facts::TemplateFacts;
+pub use groups::{GroupPiece, GroupTemplate};
 pub use map::{LiveMap, MapDefinition, MapTable, ReadMap};
-pub(crate) use map::{MapEntry, MapParts};
+pub(crate) use map::{MapDatabase, MapEntry, MapParts};
 use own::OwnKind;
 pub use own::OwnValue;
 pub(crate) use own::{LOOKUPS_MAX, OwnNames};
+use proxy::PROXY;
+pub use proxy::ProxyValue;
+pub use table::TableDefinition;
 
 use super::ValueError;
 use super::header::{HeaderValue, is_token};
@@ -51,6 +61,10 @@ macro_rules! values {
             Map(OwnValue),
             /// A variable of the config: `vars` of the route or its listener.
             Variable(OwnValue),
+            /// What the PROXY protocol header of the connection says besides addresses.
+            Proxy(ProxyValue),
+            /// A counter of a table of the config, of the entry that the exchange has by the key of the table.
+            Counter(OwnValue, TableCounter),
             /// How many servers of an upstream can take requests now: neither down, ejected, draining nor in maintenance. Only conditions ask for it.
             UsableServers(Box<str>),
         }
@@ -80,6 +94,7 @@ values! {
     Host "host" Request "Host of the request without a port, in lower case and without a dot behind the name.",
     Target "target" Request "Target of the request as received, but for bytes that `lenient.unencoded_target` has percent-encoded.",
     Path "path" Request "Path of the request in its normal form.",
+    DecodedPath "path|decode" Request "The same without percent-encoding, as `$uri` of nginx. Control characters, `/`, `\\`, `?` and `#` stay encoded, and so does all of it in URLs and paths of files.",
     Query "query" Request "`?` and the query of the request; nothing when it has none.",
     Args "args" Request "Query of the request without `?`; nothing when it has none.",
     Port "port" Request "Port that the request names, or else the usual one of its scheme.",
@@ -103,9 +118,13 @@ values! {
     Status "status" Response "Status of the response.",
     Attempts "attempts" Response "Attempts on servers; 0 for a response of Weir itself.",
     Retries "retries" Response "Attempts after the first.",
+    Servers "servers" Response "Names of all servers that were tried, with commas between them, as `$upstream_addr` of nginx; the upstream where none of it could take the request. Of more than four on a route, the first three and the last.",
+    ServersStatus "servers.status" Response "The status that each of them has answered with, or that of its failure, as `$upstream_status` of nginx.",
+    ServersSeconds "servers.seconds" Response "The time that each of them has taken in seconds, with milliseconds, as `$upstream_response_time` of nginx.",
     ServerConnection "server_connection" Response "`new` or `reused`: the server connection of the last attempt.",
-    Affinity "affinity" AffinityOutcome "Session affinity: `kept` on the server of the client, `moved` to another one, or `new` without one.",
+    Affinity "affinity" AffinityOutcome "Session affinity: `kept` on the server of the client, `moved` to another one, `new` without one, or `unavailable` where it may have no other one.",
     Cache "cache" CacheResult "What the cache did: `hit`, `stale`, `revalidated`, `collapsed`, `miss` or `bypass`.",
+    CacheStatus "cache.status" CacheResult "The same as `$upstream_cache_status` of nginx: `HIT`, `MISS`, `EXPIRED` (stored and stale, so that the server was asked), `STALE`, `REVALIDATED` or `BYPASS`.",
     CacheReason "cache.reason" CacheResult "Why the response was not stored, or why a stale one was used.",
     Compression "compression" BodyCoding "How Weir changes the response body: `gzip`, `br` or `zstd`, or `decompressed`.",
     Limit "limit" Response "Name of the limit by key or of the list that has refused or delayed the request.",
@@ -124,6 +143,7 @@ const TOKEN_CLAIM: &str = "jwt.";
 const PHASE: &str = "phase.";
 const MAP: &str = "map.";
 const VARIABLE: &str = "vars.";
+const TABLE: &str = "table.";
 const UPSTREAM: &str = "upstream.";
 const USABLE: &str = ".usable";
 
@@ -137,6 +157,11 @@ impl TemplateValue {
     pub(crate) fn named(name: &str) -> Result<TemplateValue, ValueError> {
         if let Some((_, value, ..)) = PLAIN.iter().find(|(plain, ..)| *plain == name) {
             return Ok(value.clone());
+        }
+        // The name of a header may have a bar.
+        if let Some(value) = name.strip_suffix("|decode").filter(|value| !value.contains(HEADER)) {
+            let error = ValueError::new(format!("`{value}` cannot be decoded"));
+            return Err(error.help("`{path|decode}` is the only value with this filter"));
         }
         let parameter = |prefix: &str| name.strip_prefix(prefix).filter(|rest| !rest.is_empty());
         if let Some(header) = parameter(HEADER) {
@@ -166,12 +191,26 @@ impl TemplateValue {
         if let Some(name) = parameter(VARIABLE) {
             return own(OwnKind::Variable, name).map(TemplateValue::Variable);
         }
+        if let Some(value) = parameter(PROXY) {
+            return proxy_value(value).map(TemplateValue::Proxy);
+        }
+        if let Some((table, counter)) = parameter(TABLE).and_then(|rest| rest.rsplit_once('.')) {
+            return counter_of(table, counter);
+        }
         let names = PLAIN.iter().map(|(name, ..)| *name).chain(["header.NAME", "cookie.NAME", "query.NAME"]);
         let error = ValueError::new(format!("there is no placeholder `{{{name}}}`"));
         Err(match did_you_mean(name, names) {
             Some(help) => error.help(help),
             None => error.help("write `{{` for a brace; the reference lists all placeholders"),
         })
+    }
+
+    /// What stands for it in a URL or a path of a file, where what is decoded would mean something else.
+    pub fn of_url(&self) -> &TemplateValue {
+        match self {
+            TemplateValue::DecodedPath => &TemplateValue::Path,
+            other => other,
+        }
     }
 
     /// The name in a placeholder.
@@ -186,6 +225,8 @@ impl TemplateValue {
             TemplateValue::Phase(phase) => format!("{PHASE}{}", phase.name()),
             TemplateValue::Map(map) => format!("{MAP}{}", map.name()),
             TemplateValue::Variable(variable) => format!("{VARIABLE}{}", variable.name()),
+            TemplateValue::Proxy(value) => format!("{PROXY}{}", value.name()),
+            TemplateValue::Counter(table, counter) => format!("{TABLE}{}.{}", table.name(), counter.name()),
             TemplateValue::UsableServers(upstream) => format!("{UPSTREAM}{upstream}{USABLE}"),
             plain => {
                 let row = PLAIN.iter().find(|(_, value, ..)| value == plain);
@@ -219,6 +260,7 @@ impl TemplateValue {
                 | TemplateValue::TlsSession
                 | TemplateValue::TlsClientSubject
                 | TemplateValue::TlsClientFingerprint
+                | TemplateValue::Proxy(_)
                 | TemplateValue::UsableServers(_)
         )
     }
@@ -237,15 +279,17 @@ impl TemplateValue {
         }
     }
 
-    /// The map or the variable, if it is one.
+    /// The map, the variable or the table, if it is of one.
     pub fn own(&self) -> Option<&OwnValue> {
         match self {
-            TemplateValue::Map(own) | TemplateValue::Variable(own) => Some(own),
+            TemplateValue::Map(own) | TemplateValue::Variable(own) | TemplateValue::Counter(own, _) => {
+                Some(own)
+            }
             _ => None,
         }
     }
 
-    /// What it is made of in the end: itself, unless it is a map or a variable.
+    /// What it is made of in the end: itself, unless it is a map, a variable or of a table.
     pub fn leaves(&self) -> &[TemplateValue] {
         self.own().map_or(std::slice::from_ref(self), OwnValue::leaves)
     }
@@ -265,7 +309,7 @@ impl TemplateValue {
         match self {
             TemplateValue::ResponseHeader(_) | TemplateValue::Phase(_) => Fact::Response,
             TemplateValue::TokenClaim(_) => Fact::Claims,
-            TemplateValue::UsableServers(_) => Fact::Connection,
+            TemplateValue::UsableServers(_) | TemplateValue::Proxy(_) => Fact::Connection,
             TemplateValue::MatchGroup(_) => Fact::Route,
             TemplateValue::Header(_) | TemplateValue::Cookie(_) | TemplateValue::QueryParameter(_) => {
                 Fact::Request
@@ -278,6 +322,38 @@ impl TemplateValue {
     }
 }
 
+/// The value of this name of a PROXY header, which connections keep from now on.
+fn proxy_value(name: &str) -> Result<ProxyValue, ValueError> {
+    let Some(value) = ProxyValue::from_name(name) else {
+        let near = did_you_mean(name, ProxyValue::names());
+        let help = near.unwrap_or_else(|| {
+            "write `{proxy.authority}`, or `{proxy.tlv.0xEA}` for the value of a type as it was sent"
+                .to_owned()
+        });
+        return Err(ValueError::new(format!("PROXY headers have no value `{name}`")).help(help));
+    };
+    if !value.is_address() {
+        OwnNames::note_proxy_value();
+    }
+    Ok(value)
+}
+
+/// A counter of a table that the config defines.
+fn counter_of(table: &str, counter: &str) -> Result<TemplateValue, ValueError> {
+    let own = own(OwnKind::Table, table)?;
+    match TableCounter::from_name(counter) {
+        Some(counter) => {
+            own.ask(counter);
+            Ok(TemplateValue::Counter(own, counter))
+        }
+        None => {
+            let names = TableCounter::ALL.iter().map(|counter| counter.name());
+            let error = ValueError::new(format!("tables have no counter `{counter}`"));
+            Err(error.help_if(did_you_mean(counter, names)))
+        }
+    }
+}
+
 /// The value of this name that the config defines.
 fn own(kind: OwnKind, name: &str) -> Result<OwnValue, ValueError> {
     OwnNames::find(kind, name).map_err(|names| {
@@ -286,6 +362,10 @@ fn own(kind: OwnKind, name: &str) -> Result<OwnValue, ValueError> {
             OwnKind::Variable => (
                 format!("there is no variable `{name}`"),
                 format!("define it as `vars.{name}` of the listener or the route"),
+            ),
+            OwnKind::Table => (
+                format!("there is no table `{name}`"),
+                format!("define it as `[table.{name}]` with what it is to `store`"),
             ),
         };
         let near = did_you_mean(name, names.iter().map(|name| &**name));
@@ -302,13 +382,25 @@ fn header_name(name: &str) -> Result<Box<str>, ValueError> {
 }
 
 /// Every placeholder with its meaning, for the reference.
-pub(crate) fn template_values() -> impl Iterator<Item = (&'static str, &'static str)> {
-    PLAIN.iter().map(|(name, _, _, meaning)| (*name, *meaning)).chain([
+pub(crate) fn template_values() -> impl Iterator<Item = (String, &'static str)> {
+    let plain = PLAIN.iter().map(|(name, _, _, meaning)| ((*name).to_owned(), *meaning));
+    let of_proxy = ProxyValue::meanings().map(|(name, meaning)| (format!("{PROXY}{name}"), meaning));
+    let named = [
+        (
+            "proxy.tlv.TYPE",
+            "Value of this type (TLV) in the PROXY header as it was sent, such as `{proxy.tlv.0xEA}`; numbers are hexadecimal with `0x`, or decimal.",
+        ),
         ("header.NAME", "A header of the request; of several, the first. In keys, each line counts."),
         ("response.header.NAME", "A header of the response of the server; of several, the first."),
         ("cookie.NAME", "A cookie of the request; of several, the first."),
-        ("query.NAME", "A parameter of the query, as sent; of several, the first. In keys of lists and limits decoded."),
-        ("jwt.NAME", "A claim of the token that `jwt` of the route has verified; members of a list have commas between them."),
+        (
+            "query.NAME",
+            "A parameter of the query, as sent; of several, the first. In keys of lists and limits decoded.",
+        ),
+        (
+            "jwt.NAME",
+            "A claim of the token that `jwt` of the route has verified; members of a list have commas between them.",
+        ),
         ("phase.NAME", "Time in this phase so far, in microseconds: `{phase.queue}`, `{phase.response}`."),
         (
             "match.GROUP",
@@ -316,7 +408,12 @@ pub(crate) fn template_values() -> impl Iterator<Item = (&'static str, &'static 
         ),
         ("map.NAME", "What the map `[map.NAME]` says."),
         ("vars.NAME", "The variable of this name of the route, or of its listener (`vars`)."),
-    ])
+        (
+            "table.NAME.COUNTER",
+            "A counter of the table `[table.NAME]`, of the entry for this request: `{table.clients.http_req_rate}`.",
+        ),
+    ];
+    plain.chain(of_proxy).chain(named.map(|(name, meaning)| (name.to_owned(), meaning)))
 }
 
 /// A piece of a template.
@@ -531,17 +628,27 @@ mod tests {
             "reason",
             "auth.",
         ];
-        const OTHER_FORMS: [&str; 7] =
-            ["time.clf", "time.haproxy", "request_line", "termination", "timer.", "load.", "haproxy."];
+        const OTHER_FORMS: [&str; 8] = [
+            "time.clf",
+            "time.haproxy",
+            "request_line",
+            "termination",
+            "timer.",
+            "load.",
+            "haproxy.",
+            "proxy.",
+        ];
         let words: Vec<_> =
             weir_observe::access_log::LogTemplate::placeholders().map(|(name, _)| name).collect();
-        for (name, _) in template_values().filter(|(name, _)| *name != "phase.NAME") {
-            assert!(words.iter().any(|word| word == name), "{name}");
+        // The log names all values of PROXY headers at once.
+        let is_told_apart = |(name, _): &(String, _)| name != "phase.NAME" && !name.starts_with(PROXY);
+        for (name, _) in template_values().filter(is_told_apart) {
+            assert!(words.contains(&name), "{name}");
         }
         let of_log = AT_THE_END.iter().chain(&OTHER_FORMS);
         for word in words.iter().filter(|word| !of_log.clone().any(|prefix| word.starts_with(prefix))) {
             let is_known = TemplateValue::from_name(word).is_some();
-            assert!(is_known || template_values().any(|(name, _)| name == word), "{word}");
+            assert!(is_known || template_values().any(|(name, _)| name == *word), "{word}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! Values that a config defines itself: `{map.NAME}` and `{vars.NAME}`.
+//! Values that a config defines itself: `{map.NAME}`, `{vars.NAME}` and `{table.NAME.COUNTER}`.
 //!
 //! A template that is read while a document is ([`OwnNames::while_reading`]) gets links to the names that the document defines. Once the document is
 //! whole, each name gets what it is made of ([`OwnValue::define`]), so that everything that asks a value for its stage or its secrets is right about
@@ -7,10 +7,13 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use weir_traffic::table::TableCounter;
+
 use super::map::MapDefinition;
+use super::table::TableDefinition;
 use super::{Template, TemplateValue};
 
 /// Maps and variables that one value may lead to, itself included: what a request costs is known when the config is read.
@@ -24,6 +27,8 @@ pub struct OwnValue(Arc<Named>);
 struct Named {
     name: Box<str>,
     is_used: AtomicBool,
+    /// The counters of a table that templates name, a bit for each.
+    asked: AtomicU32,
     made_of: OnceLock<MadeOf>,
 }
 
@@ -37,11 +42,13 @@ struct MadeOf {
     /// What it may stand for, as the config says: the files of a map have more.
     values: Box<[Template]>,
     map: Option<Arc<MapDefinition>>,
+    table: Option<Arc<TableDefinition>>,
 }
 
 impl OwnValue {
     fn new(name: &str) -> Self {
-        Self(Arc::new(Named { name: name.into(), is_used: AtomicBool::new(false), made_of: OnceLock::new() }))
+        let (is_used, asked) = (AtomicBool::new(false), AtomicU32::new(0));
+        Self(Arc::new(Named { name: name.into(), is_used, asked, made_of: OnceLock::new() }))
     }
 
     /// Its name, without `map.` or `vars.`.
@@ -54,6 +61,22 @@ impl OwnValue {
         self.0.is_used.load(Ordering::Relaxed)
     }
 
+    /// Notes that something is made of a counter of the table.
+    pub(super) fn ask(&self, counter: TableCounter) {
+        self.0.asked.fetch_or(counter.bit(), Ordering::Relaxed);
+    }
+
+    /// The counters of the table that something is made of.
+    pub(crate) fn asked(&self) -> impl Iterator<Item = TableCounter> {
+        let asked = self.0.asked.load(Ordering::Relaxed);
+        TableCounter::ALL.iter().copied().filter(move |counter| asked & counter.bit() != 0)
+    }
+
+    /// The same for a table of counters.
+    pub(crate) fn define_table(&self, leaves: Vec<TemplateValue>, text: String, table: Arc<TableDefinition>) {
+        self.define_as(leaves, text, Vec::new(), (None, Some(table)));
+    }
+
     /// Says what it is made of, once.
     pub(crate) fn define(
         &self,
@@ -62,13 +85,23 @@ impl OwnValue {
         values: Vec<Template>,
         map: Option<Arc<MapDefinition>>,
     ) {
+        self.define_as(leaves, text, values, (map, None));
+    }
+
+    fn define_as(
+        &self,
+        leaves: Vec<TemplateValue>,
+        text: String,
+        values: Vec<Template>,
+        (map, table): (Option<Arc<MapDefinition>>, Option<Arc<TableDefinition>>),
+    ) {
         let mut known: Vec<TemplateValue> = Vec::new();
         for leaf in leaves {
             if !known.contains(&leaf) {
                 known.push(leaf);
             }
         }
-        let made_of = MadeOf { leaves: known.into(), text: text.into(), values: values.into(), map };
+        let made_of = MadeOf { leaves: known.into(), text: text.into(), values: values.into(), map, table };
         debug_assert!(self.0.made_of.get().is_none(), "a value is defined once");
         self.0.made_of.get_or_init(|| made_of);
     }
@@ -98,6 +131,12 @@ impl OwnValue {
     pub fn map(&self) -> Option<&Arc<MapDefinition>> {
         self.0.made_of.get()?.map.as_ref()
     }
+
+    /// The table, if it is one.
+    #[inline]
+    pub fn table(&self) -> Option<&Arc<TableDefinition>> {
+        self.0.made_of.get()?.table.as_ref()
+    }
 }
 
 impl PartialEq for OwnValue {
@@ -125,7 +164,10 @@ impl Hash for OwnValue {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OwnNames {
     maps: BTreeMap<Box<str>, OwnValue>,
+    tables: BTreeMap<Box<str>, OwnValue>,
     variables: BTreeMap<Box<str>, OwnValue>,
+    /// Whether something asks for values of PROXY headers.
+    asks_for_proxy_values: Arc<AtomicBool>,
 }
 
 thread_local! {
@@ -138,17 +180,24 @@ thread_local! {
 pub(super) enum OwnKind {
     Map,
     Variable,
+    Table,
 }
 
 impl OwnNames {
     pub(crate) fn new<'a>(
         maps: impl IntoIterator<Item = &'a str>,
         variables: impl IntoIterator<Item = &'a str>,
+        tables: impl IntoIterator<Item = &'a str>,
     ) -> Self {
         let links = |names: BTreeSet<&str>| {
             names.into_iter().map(|name| (Box::from(name), OwnValue::new(name))).collect()
         };
-        Self { maps: links(maps.into_iter().collect()), variables: links(variables.into_iter().collect()) }
+        Self {
+            maps: links(maps.into_iter().collect()),
+            variables: links(variables.into_iter().collect()),
+            asks_for_proxy_values: Arc::default(),
+            tables: links(tables.into_iter().collect()),
+        }
     }
 
     /// Reads something in which these names may stand.
@@ -159,9 +208,30 @@ impl OwnNames {
         value
     }
 
+    /// Notes that what is being read asks for a value of PROXY headers.
+    pub(super) fn note_proxy_value() {
+        READING.with_borrow(|reading| {
+            if let Some(names) = reading {
+                names.asks_for_proxy_values.store(true, Ordering::Relaxed);
+            }
+        });
+    }
+
+    /// Whether anything that was read so far of the document that this thread is reading does.
+    pub(crate) fn proxy_values_are_asked_for() -> bool {
+        READING.with_borrow(|reading| {
+            reading.as_ref().is_some_and(|names| names.asks_for_proxy_values.load(Ordering::Relaxed))
+        })
+    }
+
     /// The map of this name.
     pub(crate) fn map(&self, name: &str) -> Option<&OwnValue> {
         self.maps.get(name)
+    }
+
+    /// The table of this name.
+    pub(crate) fn table(&self, name: &str) -> Option<&OwnValue> {
+        self.tables.get(name)
     }
 
     /// The variables, in the order of their names.
@@ -176,6 +246,7 @@ impl OwnNames {
             let names = match kind {
                 OwnKind::Map => &names.maps,
                 OwnKind::Variable => &names.variables,
+                OwnKind::Table => &names.tables,
             };
             match names.get(name) {
                 Some(found) => {

@@ -20,6 +20,7 @@ use crate::administration::admin_access::AdminPeer;
 use crate::administration::admin_operations::Operations;
 use crate::administration::statistics::certificate_reports::certificates;
 use crate::administration::statistics::overview::{caches, keys, limits, mirrors};
+use crate::administration::statistics::tables;
 use crate::features::PROFILER;
 use crate::telemetry::logs::own_log;
 
@@ -29,7 +30,7 @@ const CONFIG_SHOWN_MAX: usize = 1 << 18;
 const HTML: &str = "text/html; charset=utf-8";
 
 const CONTENTS: &str = "The status page is at /, metrics are at /metrics, everything as JSON at /api/overview, what runs now at \
-    /api/connections, the last failures at /api/failures, the config at /api/config, the last lines of the log at /api/log, limits by key at /api/limits, caches at /api/caches, memory at /api/memory, keys of tokens at /api/keys, certificates at /api/certificates, mirrors at /api/mirrors, servers at /servers, readiness at /ready, life at /live, profiles by POST to \
+    /api/connections, the last failures at /api/failures, the config at /api/config, the last lines of the log at /api/log, limits by key at /api/limits, tables of counters at /api/tables, caches at /api/caches, memory at /api/memory, keys of tokens at /api/keys, certificates at /api/certificates, mirrors at /api/mirrors, servers at /servers, readiness at /ready, life at /live, profiles by POST to \
     /api/profile/cpu and /api/profile/memory.\n";
 
 /// The answer to be sent.
@@ -94,6 +95,7 @@ async fn show(request: &AdminRequest, operations: &Operations) -> BufferedRespon
             .map_or_else(|answer| answer, |overview| BufferedResponse::json(200, &overview)),
         b"/api/config" => api::config(operations),
         b"/api/log" => BufferedResponse::new(200, "text/plain; charset=utf-8", own_log::last_lines()),
+        b"/api/tables" => BufferedResponse::json(200, &tables::overviews(&operations.sources.current.load())),
         b"/api/limits" => BufferedResponse::json(200, &limits(&operations.sources.current.load())),
         b"/api/mirrors" => BufferedResponse::json(200, &mirrors(&operations.sources.current.load())),
         b"/api/keys" => BufferedResponse::json(200, &keys(&operations.sources.current.load())),

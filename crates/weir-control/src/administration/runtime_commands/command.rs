@@ -8,6 +8,8 @@ use std::time::Duration;
 use weir_observe::haproxy::{ProxyName, StatFilter, StatForm};
 use weir_traffic::Mode;
 
+use super::table_command;
+use super::table_command::TableCommand;
 use weir_proxy::state::connections::connection_list::ConnectionId;
 
 /// Bytes of a line; the buffer of HAProxy.
@@ -64,6 +66,7 @@ pub(crate) enum RuntimeCommand {
     /// The session; `None` if no session can be called so.
     ShutdownSession(Option<ConnectionId>),
     ShutdownSessions(ServerRef),
+    Table(TableCommand),
     Reload,
 }
 
@@ -81,6 +84,9 @@ pub(crate) enum ConnectionSelection {
 impl RuntimeCommand {
     /// Whether it changes anything.
     pub(crate) const fn changes(&self) -> bool {
+        if let Self::Table(command) = self {
+            return command.changes();
+        }
         matches!(
             self,
             Self::SetMode(..)
@@ -104,7 +110,8 @@ pub(crate) enum InvalidCommand {
 }
 
 /// Every command with its description, as `help` shows it.
-pub(crate) const HELP: [(&str, &str); 22] = [
+pub(crate) const HELP: [(&str, &str); 25] = [
+    ("clear table <table> [key <key>|data.<type> <op> <n>]", "forget entries of a table"),
     ("disable server <bk>/<srv>", "take a server out of service: maintenance"),
     ("enable server <bk>/<srv>", "put a server back into service"),
     ("get weight <bk>/<srv>", "report a server's current weight"),
@@ -113,6 +120,7 @@ pub(crate) const HELP: [(&str, &str); 22] = [
     ("set server <bk>/<srv> addr <ip> [port <n>]", "change where a server is"),
     ("set server <bk>/<srv> state <ready|drain|maint>", "change whether a server takes requests"),
     ("set server <bk>/<srv> weight <n>[%]", "change a server's weight"),
+    ("set table <table> key <key> data.<type> <n>", "change the entry of a key in a table"),
     ("set timeout cli <seconds>", "change how long this session may be silent"),
     ("set weight <bk>/<srv> <n>[%]", "change a server's weight"),
     ("show backend", "list the upstreams"),
@@ -122,6 +130,7 @@ pub(crate) const HELP: [(&str, &str); 22] = [
     ("show servers state [<backend>]", "report the state of servers"),
     ("show sess [<id>|all]", "report what runs now"),
     ("show stat [<id|name> <type> <sid>] [json|typed|no-maint|up]", "report what was counted"),
+    ("show table [<table> [key <key>|data.<type> <op> <n>]]", "list the tables, or entries of one"),
     ("shutdown session <id>", "end a session"),
     ("shutdown sessions server <bk>/<srv>", "end the sessions that are on a server"),
     ("help [<command>]", "list matching or all commands"),
@@ -155,6 +164,9 @@ pub(crate) fn parse(text: &str) -> Result<RuntimeCommand, InvalidCommand> {
         ["show", "stat", rest @ ..] => show_stat(rest),
         ["show", "servers", "state", rest @ ..] => Ok(RuntimeCommand::ShowServersState(first(rest))),
         ["show", "servers", "conn", rest @ ..] => Ok(RuntimeCommand::ShowServersConn(first(rest))),
+        ["show", "table", rest @ ..] => table(table_command::show(rest)),
+        ["set", "table", rest @ ..] => table(table_command::set(rest)),
+        ["clear", "table", rest @ ..] => table(table_command::clear(rest)),
         ["show", "backend", ..] => Ok(RuntimeCommand::ShowBackend),
         ["show", "errors", ..] => Ok(RuntimeCommand::ShowErrors),
         ["show", "sess", "all", ..] => Ok(RuntimeCommand::ShowSess(ConnectionSelection::Whole)),
@@ -181,6 +193,10 @@ pub(crate) fn parse(text: &str) -> Result<RuntimeCommand, InvalidCommand> {
         ["enable", "server", rest @ ..] => Ok(RuntimeCommand::SetMode(named(rest)?, Mode::Serving)),
         _ => Err(InvalidCommand::Unknown(words.join(" "))),
     }
+}
+
+fn table(read: Result<TableCommand, String>) -> Result<RuntimeCommand, InvalidCommand> {
+    read.map(RuntimeCommand::Table).map_err(InvalidCommand::Said)
 }
 
 /// The words of a command, without the backslashes that kept them together.
@@ -424,6 +440,10 @@ mod tests {
                 .replace("<ip>", "::1")
                 .replace("<seconds>", "1")
                 .replace("<n>", "1")
+                .replace("<table>", "t")
+                .replace("data.<type>", "data.gpc0")
+                .replace("<op>", "gt")
+                .replace("key <key>|", "")
                 .replace(['[', ']'], "");
             assert!(!matches!(parse(&example), Err(InvalidCommand::Unknown(_))), "{example}");
         }
@@ -439,7 +459,7 @@ mod tests {
 
         #[test]
         fn near_commands_are_too(
-            text in "(show|set|get|help|disable|enable|shutdown) (stat|server|info|weight|servers|maxconn server|sess|session|sessions server) [a-z/%0-9\\\\; -]{0,40}"
+            text in "(show|set|get|help|disable|enable|shutdown|clear) (table|stat|server|info|weight|servers|maxconn server|sess|session|sessions server) [a-z/%0-9\\\\; -]{0,40}"
         ) {
             for command in split(&text) {
                 let _read = parse(&command);

@@ -4,4 +4,6 @@
 
 pub(crate) mod run;
 mod rows;
+mod tables;
 pub(crate) mod command;
+mod table_command;

@@ -9,6 +9,7 @@ use weir_traffic::Mode;
 
 use super::command::{ConnectionSelection, HELP, InvalidCommand, RuntimeCommand, ServerRef, WeightChange};
 use super::rows::{connection_row, error_row};
+use super::tables;
 use crate::administration::admin_access::AdminPeer;
 use crate::administration::admin_operations::Operations;
 use crate::administration::reports::ReportWriter;
@@ -83,6 +84,7 @@ pub(crate) async fn execute(
         }
         RuntimeCommand::ShutdownSession(id) => shutdown(id, operations, peer).await,
         RuntimeCommand::ShutdownSessions(name) => shutdown_all(&name, operations, peer).await,
+        RuntimeCommand::Table(command) => tables::answer(&command, &operations.sources.snapshot()),
         RuntimeCommand::Reload => match operations.commands.reload(&peer.to_string()).await {
             Ok(reloaded) => line(&reloaded.to_string()),
             Err(rejected) => line(&rejected.to_string()),

@@ -153,7 +153,7 @@ pub(crate) fn revocations(tls: &TlsServerConfig) -> Option<CertificateStats> {
 /// The operator's mode of a server, or that the config does not name it any more.
 pub(crate) fn mode(plan: &UpstreamPlan, server: usize) -> &'static str {
     let is_leaving = plan.leaves_at[server].is_some();
-    if is_leaving { LEAVING } else { plan.balancer().states()[server].mode().name() }
+    if is_leaving { LEAVING } else { plan.balancer().states()[server].effective_mode().name() }
 }
 
 /// Idle connections to a server that belong to all workers together.

@@ -7,18 +7,20 @@ use std::sync::Arc;
 
 use weir_observe::prometheus::{
     BucketBounds, CacheHoldings, CachePart, KeyFetchTotals, LimitPart, ListenerPart, MetricSource,
-    SharingTotals, SourceTotals, UpstreamPart,
+    SharingTotals, SourceTotals, TablePart, UpstreamPart,
 };
 use weir_observe::{
     CacheShard, CertificateStats, LimitShard, ListenerShard, MemoryStats, PerWorker, ProbeShard, RouteShard,
     ServerShard, Stats, UpstreamShard,
 };
+use weir_sort::CompactSort as _;
 use weir_traffic::{Health, ServerId};
 
 use super::certificate_reports;
 use super::collection;
 use super::collection::ShownServers;
 use super::overview::Sources;
+use super::tables::TableMetrics;
 use crate::lifecycle::process;
 use weir_proxy::state::limits::limit_sharing::SharingFigures;
 use weir_proxy::state::snapshot::{CachePlan, LimitPlan, ListenerPlan, Snapshot, UpstreamPlan};
@@ -34,6 +36,7 @@ pub(crate) struct MetricsReading {
     /// The same upstreams.
     upstreams: Vec<UpstreamMetrics>,
     limits: Vec<LimitMetrics>,
+    tables: Vec<TableMetrics>,
     caches: Vec<CacheMetrics>,
 }
 
@@ -81,7 +84,11 @@ impl MetricsReading {
         general.process.failing_announcements = sources.announcements.failing();
         general.memory = MemoryStats::clone(&sources.memory.load());
         general.issuance = certificate_reports::issuance(&snapshot);
-        let shown = |place: usize| (place, collection::shown_servers(&snapshot.upstreams[place]));
+        // The names that requests give are for people: as labels, they would grow without bound.
+        let shown = |place: usize| match &snapshot.upstreams[place] {
+            plan if plan.is_dynamic() => (place, Vec::new()),
+            plan => (place, collection::shown_servers(plan)),
+        };
         let shown: ShownServers = upstreams.map_err(UnknownName::Upstream)?.into_iter().map(shown).collect();
         let listener = |place: usize| ListenerMetrics(Arc::clone(&snapshot.listeners[place]));
         let upstream = |(place, _): &(usize, _)| {
@@ -95,6 +102,7 @@ impl MetricsReading {
             upstreams: shown.iter().map(upstream).collect(),
             shown,
             limits: snapshot.limits.iter().map(|plan| LimitMetrics(Arc::clone(plan))).collect(),
+            tables: snapshot.tables.iter().map(|plan| TableMetrics(Arc::clone(plan))).collect(),
             caches: snapshot.caches.iter().map(|plan| CacheMetrics(Arc::clone(plan))).collect(),
             snapshot,
         })
@@ -127,7 +135,7 @@ fn places(
     }
     let places = names.iter().map(|name| place_of(name).ok_or_else(|| name.clone()));
     let mut places = places.collect::<Result<Vec<usize>, String>>()?;
-    places.sort_unstable();
+    places.sort_compact();
     // A series that is there twice is an error of the whole scrape.
     places.dedup();
     Ok(places)
@@ -156,6 +164,14 @@ impl MetricSource for MetricsReading {
 
     fn limit(&self, index: usize) -> &dyn LimitPart {
         &self.limits[index]
+    }
+
+    fn tables(&self) -> usize {
+        self.tables.len()
+    }
+
+    fn table(&self, index: usize) -> &dyn TablePart {
+        &self.tables[index]
     }
 
     fn caches(&self) -> usize {

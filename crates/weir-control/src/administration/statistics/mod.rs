@@ -2,6 +2,7 @@
 
 pub(crate) mod metrics_source;
 pub(crate) mod overview;
+pub(crate) mod tables;
 pub(crate) mod live_rates;
 pub(crate) mod certificate_reports;
 pub(crate) mod collection;

@@ -28,6 +28,7 @@ use weir_traffic::{Health, Mode, ServerTier};
 use super::certificate_reports::certificates;
 use super::collection;
 use super::live_rates::{LiveRates, SAMPLE_INTERVAL};
+use super::tables;
 use crate::administration::admin_access::AdminAccess;
 use crate::cluster::node::announcements::Announcements;
 use crate::cluster::node::hand_over::{HandOver, NodeState};
@@ -184,6 +185,7 @@ impl Sources {
             routes_from: self.reloads.routes_from.load().to_vec(),
             listeners: listeners.collect(),
             limits: limits(snapshot),
+            tables: tables::overviews(snapshot),
             caches: caches(snapshot),
             keys: keys(snapshot),
             certificates: certificates(snapshot),
@@ -260,6 +262,7 @@ impl Sources {
             name: plan.config.name.to_string(),
             protocol: HTTP,
             balance: plan.config.balance.name().to_owned(),
+            when_full: plan.config.when_full.name(),
             servers_usable: (0..plan.config.servers.len())
                 .filter(|place| status_of(plan, *place) == ServerStatus::Up)
                 .count(),
@@ -504,7 +507,7 @@ fn protocols(snapshot: &Snapshot) -> Vec<&'static str> {
 /// The state of a server.
 fn status_of(plan: &UpstreamPlan, place: usize) -> ServerStatus {
     let state = &plan.balancer().states()[place];
-    match state.mode() {
+    match state.effective_mode() {
         _ if plan.leaves_at[place].is_some() => ServerStatus::Leaving,
         Mode::Maintenance => ServerStatus::Maintenance,
         Mode::Draining => ServerStatus::Draining,
@@ -523,17 +526,23 @@ fn route_overview(snapshot: &Snapshot, route: &Route, figures: RouteStats) -> Ro
             (format!("to {name}"), vec![name])
         }
         RouteAction::Split(parts) => {
+            // Names choose without regard to weights.
+            let weight = |part: &SplitTarget| match &route.split_by {
+                None => format!(" {}", part.weight),
+                Some(_) => String::new(),
+            };
             let share = |part: &SplitTarget| match part.to {
                 SplitAction::Upstream(upstream) => {
                     let own = part.own_mirrors(route.mirrors.len()).iter();
                     let own = own.map(|mirror| format!(" ({})", copied(mirror)));
-                    format!("{} {}{}", name(upstream.0), part.weight, own.collect::<String>())
+                    format!("{}{}{}", name(upstream.0), weight(part), own.collect::<String>())
                 }
-                SplitAction::Respond(status) => format!("answer with {status} {}", part.weight),
+                SplitAction::Respond(status) => format!("answer with {status}{}", weight(part)),
             };
             let shares = parts.iter().map(share).collect::<Vec<_>>().join(", ");
             let upstreams = route.action.upstreams().map(|upstream| name(upstream.0));
-            (format!("split: {shares}"), upstreams.collect())
+            let by = route.split_by.as_ref().map(|template| format!(" by {template}"));
+            (format!("split{}: {shares}", by.unwrap_or_default()), upstreams.collect())
         }
         RouteAction::Redirect(Redirect { status, .. }) => (format!("redirect with {status}"), Vec::new()),
         RouteAction::Respond(fixed) => (format!("answer with {}", fixed.status), Vec::new()),

@@ -4,9 +4,12 @@
 //! that. Requests do not wait for any of it. When the store fails, each node has its limits for itself, until a connection succeeds again: then the debts of all
 //! keys go there first, as the least that they owe.
 //!
+//! Affinity that nodes share goes the same way, but as soon as there is something to tell or to ask.
+//!
 //! With sentinels, the store is their master: one task asks for it, and beside the exchange whether it still is.
 
 mod sentinel;
+mod affinity;
 mod connection;
 mod failure;
 
@@ -88,6 +91,18 @@ impl Trouble {
             return;
         }
         self.since = Some(clock::now());
+        if !store.affinities.is_empty() {
+            tracing::warn!(
+                store = &*config.name,
+                address = %config.place,
+                error = %failure,
+                change = failure.change(),
+                "affinity is not shared any more: each node has its keys for itself until the store answers"
+            );
+        }
+        if store.limits.is_empty() {
+            return;
+        }
         tracing::warn!(
             store = &*config.name,
             address = %config.place,
@@ -166,11 +181,26 @@ async fn exchange(
         tell(limit, &debts, &script, &mut connection).await?;
         limit.is_shared(master.as_deref());
     }
+    let _open = affinity::OpenSharing::new(&store.affinities);
     trouble.end(store);
     let mut checked = clock::now();
+    let mut turns = tokio::time::interval(store.config.interval);
+    turns.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
-        tokio::time::sleep(store.config.interval).await;
+        let has_turn = tokio::select! {
+            _ = turns.tick() => true,
+            () = affinity::changed(&store.affinities) => false,
+        };
+        for shared in &store.affinities {
+            affinity::exchange(shared, &mut connection).await?;
+        }
+        if !has_turn {
+            continue;
+        }
         if clock::now().saturating_duration_since(checked) >= CHECK_TIME {
+            if store.limits.is_empty() {
+                connection.ask_one(&[b"PING"]).await?;
+            }
             for limit in &store.limits {
                 if agree(limit, &mut connection).await? {
                     limit.begin();

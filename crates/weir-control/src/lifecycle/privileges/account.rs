@@ -29,7 +29,7 @@ pub(super) fn change_root(folder: &Path) -> Result<(), StartError> {
 }
 
 /// Ports of the config that need a privilege.
-pub(super) fn privileged_ports(config: &Config) -> Vec<u16> {
+fn privileged_ports(config: &Config) -> Vec<u16> {
     let first = fs::read_to_string(UNPRIVILEGED).ok().and_then(|text| text.trim().parse().ok());
     let first = first.unwrap_or(UNPRIVILEGED_DEFAULT);
     let addresses =
@@ -59,14 +59,21 @@ pub(super) fn may_become(account: &ProcessAccount) -> Result<bool, StartError> {
     Err(StartError::NotRoot { key, now: current(None) })
 }
 
-/// Changes user and groups, and gives up every capability but the one to bind privileged ports, which stays if `keeps_bind`.
-pub(super) fn become_account(account: &ProcessAccount, keeps_bind: bool) -> Result<(), StartError> {
+/// The capabilities that a process with this config has use for while it runs.
+pub(super) fn needed(config: &Config) -> CapabilitySet {
+    let mut needed = CapabilitySet::empty();
+    needed.set(CapabilitySet::NET_BIND_SERVICE, !privileged_ports(config).is_empty());
+    needed.set(CapabilitySet::NET_RAW, super::transparent_upstream(config).is_some());
+    needed
+}
+
+/// Changes user and groups, and gives up every capability but those `kept`.
+pub(super) fn become_account(account: &ProcessAccount, kept: CapabilitySet) -> Result<(), StartError> {
     if !may_become(account)? {
         return Ok(());
     }
     let uid = account.user.as_ref().map(|(_, uid)| *uid);
     let refused = |what: &'static str| move |error| StartError::privileges(what)(error);
-    let kept = if keeps_bind { CapabilitySet::NET_BIND_SERVICE } else { CapabilitySet::empty() };
     let becomes_other = uid.is_some_and(|uid| uid != 0);
     if becomes_other {
         drop_bounds(kept);
@@ -95,7 +102,7 @@ pub(super) fn become_account(account: &ProcessAccount, keeps_bind: bool) -> Resu
     Ok(())
 }
 
-/// What a start as root may need: files, folders and sockets of any owner, ports below 1024, another user, groups and root folder, more
+/// What a start as root may need: files, folders and sockets of any owner, ports below 1024, addresses of clients, another user, groups and root folder, more
 /// open files than the limit, and the end of a process that has become another user.
 const NEEDED_TO_START: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
@@ -107,6 +114,7 @@ const NEEDED_TO_START: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::SETUID)
     .union(CapabilitySet::SETPCAP)
     .union(CapabilitySet::NET_BIND_SERVICE)
+    .union(CapabilitySet::NET_RAW)
     .union(CapabilitySet::SYS_CHROOT)
     .union(CapabilitySet::SYS_RESOURCE);
 
@@ -173,9 +181,12 @@ pub(super) fn capabilities() -> String {
     let set = sets.effective | sets.permitted;
     let known = (0..u64::BITS).map(|bit| CapabilitySet::from_bits_retain(1 << bit));
     let bounds = known.filter(|one| capability_is_in_bounding_set(*one).is_ok());
+    let (bind, raw) = (CapabilitySet::NET_BIND_SERVICE, CapabilitySet::NET_RAW);
     match set {
         set if set.is_empty() => "none".to_owned(),
-        set if set == CapabilitySet::NET_BIND_SERVICE => "CAP_NET_BIND_SERVICE".to_owned(),
+        set if set == bind => "CAP_NET_BIND_SERVICE".to_owned(),
+        set if set == raw => "CAP_NET_RAW".to_owned(),
+        set if set == bind | raw => "CAP_NET_BIND_SERVICE, CAP_NET_RAW".to_owned(),
         set if bounds.fold(CapabilitySet::empty(), |all, one| all | one) == set => "all".to_owned(),
         set => format!("{} of root ({:#x})", set.bits().count_ones(), set.bits()),
     }

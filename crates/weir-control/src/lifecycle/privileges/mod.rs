@@ -13,8 +13,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use rustix::thread::CapabilitySet;
 use weir_config::{Config, DnsRecords, ProcessAccount, SandboxMode};
 use weir_observe::overview::ConfinementOverview;
+use weir_proxy::net::source;
 
 pub(crate) use denied_calls::{count as denied_calls, report as report_denied_calls};
 
@@ -40,9 +42,33 @@ static CONFINEMENT: OnceLock<Confinement> = OnceLock::new();
 /// Checks that the process can become what the config says, before anything is opened for it.
 ///
 /// # Errors
-/// When it is another user, and not root.
+/// When it is another user, and not root, or when connections are to come from the addresses of clients, and may not.
 pub(crate) fn check(config: &Config) -> Result<(), StartError> {
+    check_sources(config)?;
     config.identity.account.as_ref().map_or(Ok(()), |account| account::may_become(account).map(drop))
+}
+
+/// The first upstream to whose servers connections come from the addresses of clients.
+fn transparent_upstream(config: &Config) -> Option<&str> {
+    let upstream = config.upstreams.iter().find(|upstream| upstream.connects_as_clients())?;
+    Some(&upstream.name)
+}
+
+/// Checks that connections may come from where the config says.
+///
+/// # Errors
+/// When that is the address of the client, for which the process has no capability.
+pub(crate) fn check_sources(config: &Config) -> Result<(), StartError> {
+    let Some(upstream) = transparent_upstream(config) else { return Ok(()) };
+    if source::may_be_transparent() {
+        return Ok(());
+    }
+    let given_up = CONFINEMENT.get().and_then(|confined| confined.user.as_ref());
+    let why = given_up.map_or_else(
+        || "start Weir as root, or give it this capability (`AmbientCapabilities=CAP_NET_RAW` in systemd)".to_owned(),
+        |user| format!("at its start no upstream did so, and the process gave up what it did not need when it became user `{user}`: restart Weir"),
+    );
+    Err(StartError::ClientSource { upstream: upstream.into(), why })
 }
 
 /// Gives up what the process does not need any more; to be called once, before any thread is started.
@@ -56,9 +82,8 @@ pub fn give_up(config: &Config) -> Result<(), StartError> {
     if let Some(folder) = &identity.chroot {
         account::change_root(folder)?;
     }
-    let ports = account::privileged_ports(config);
     if let Some(account) = &identity.account {
-        account::become_account(account, !ports.is_empty())?;
+        account::become_account(account, account::needed(config))?;
     }
     let (files, system_calls) = match config.process.sandbox {
         SandboxMode::Off => (FileAccess::Off, SystemCallFilter::Off),
@@ -96,7 +121,7 @@ pub(crate) fn give_up_beside(
     folders: &BTreeSet<PathBuf>,
 ) -> Result<(), StartError> {
     if let Some(account) = account {
-        account::become_account(account, false)?;
+        account::become_account(account, CapabilitySet::empty())?;
     }
     rustix::thread::set_no_new_privs(true).map_err(StartError::privileges("set no_new_privs"))?;
     if sandbox != SandboxMode::Off {

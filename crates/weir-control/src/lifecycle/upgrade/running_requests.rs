@@ -1,5 +1,5 @@
-//! Requests that the process before still has on servers with `max_requests`: each takes a slot in the new process, until the other one says that it
-//! has ended, or ends itself.
+//! Requests that the process before still has on servers with a limit, by `max_requests` or by their agents: each takes a slot in the new process,
+//! until the other one says that it has ended, or ends itself.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ pub struct RunningRequests {
 }
 
 impl RunningRequests {
-    /// Those on servers with a limit.
+    /// Those on servers that may have a limit.
     pub(crate) fn new(snapshot: &Snapshot) -> Vec<Self> {
         let mut running = Vec::new();
         for plan in &snapshot.upstreams {
             for (server, state) in plan.config.servers.iter().zip(plan.balancer().states()) {
-                let count = if server.max_requests.is_some() { state.in_flight() } else { 0 };
+                let count = if plan.config.may_limit(server) { state.in_flight() } else { 0 };
                 if count > 0 {
                     let (upstream, server) = (plan.config.name.clone(), server.name.clone());
                     running.push(Self { upstream, server, count });
@@ -72,7 +72,7 @@ impl OccupiedSlots {
         for (key, count) in wanted {
             let Some((_, plan)) = snapshot.upstream(&key.0) else { continue };
             let Some(at) = plan.in_service(&key.1) else { continue };
-            if plan.config.servers[at].max_requests.is_some() {
+            if plan.config.may_limit(&plan.config.servers[at]) {
                 let state = Arc::clone(&plan.balancer().states()[at]);
                 state.occupy(count);
                 self.taken.insert(key, (state, count));

@@ -18,6 +18,7 @@ use weir_tasks::OwnedTask;
 use weir_traffic::ServerState;
 use weir_traffic::health::{HealthState, ProbePacer, ProbeSchedule};
 
+use super::agent::AskedAgent;
 use super::checked_server::CheckedServer;
 use super::jitter::Jitter;
 use super::probe::Probe;
@@ -133,6 +134,8 @@ struct ServerCheck {
     id: Id,
     /// The probe loop ends with the check.
     _task: OwnedTask,
+    /// The same of what asks its agent.
+    _agent: Option<OwnedTask>,
 }
 
 impl ServerCheck {
@@ -148,7 +151,7 @@ impl ServerCheck {
             let limits = (plan.config.limits.clone(), plan.config.proxy_protocol);
             (
                 plan.config.health.clone(),
-                server.health_port,
+                (server.health_port, server.agent_port, server.source_address),
                 server.max_requests.is_some(),
                 client_config,
                 limits,
@@ -276,7 +279,9 @@ impl ActiveChecks {
         let check = plan.config.health.as_ref().expect("a server is probed where there is a check");
         let verdict = match before {
             Some(before) => HealthState::resume(check.thresholds(), &before.borrow()),
-            None => HealthState::beginning(check.thresholds(), plan.balancer().states()[index].health()),
+            None => {
+                HealthState::beginning(check.thresholds(), plan.balancer().states()[index].probed_health())
+            }
         };
         let verdict = Rc::new(RefCell::new(verdict));
         let (plans, next) = watch::channel(Arc::clone(plan));
@@ -298,6 +303,35 @@ impl ActiveChecks {
             epoch: self.epoch,
         };
         let task = self.tasks.spawn_local(checked.keep_checked());
-        ServerCheck { plan: Arc::clone(plan), plans, index, verdict, id: task.id(), _task: task.into() }
+        let agent = self.start_agent(plan, index, &plans, turn);
+        let plan = Arc::clone(plan);
+        ServerCheck { plan, plans, index, verdict, id: task.id(), _task: task.into(), _agent: agent }
+    }
+
+    /// Begins to ask the agent of a server, if it has one. The task is begun anew after a panic, with what the agent has said by then.
+    fn start_agent(
+        &self,
+        plan: &UpstreamPlan,
+        index: usize,
+        plans: &watch::Sender<Arc<UpstreamPlan>>,
+        turn: u32,
+    ) -> Option<OwnedTask> {
+        let check = plan.config.agent(&plan.config.servers[index])?.clone();
+        let (plans, seed) = (plans.subscribe(), self.seed ^ u64::from(turn) << 32);
+        let (stock, queries) = (Rc::clone(&self.stock), Arc::clone(&self.queries));
+        let places = Arc::clone(&self.places);
+        let make = move || {
+            let asked = AskedAgent {
+                plans: plans.clone(),
+                index,
+                check: check.clone(),
+                jitter: Jitter::new(seed),
+                stock: Rc::clone(&stock),
+                queries: Arc::clone(&queries),
+                places: Arc::clone(&places),
+            };
+            asked.keep_asked()
+        };
+        Some(tokio::task::spawn_local(weir_tasks::keep("the agent of a server", make)).abort_handle().into())
     }
 }

@@ -7,6 +7,7 @@
 mod thread;
 mod checks;
 mod checked_server;
+mod agent;
 mod probe;
 mod conversation;
 mod protocols;

@@ -23,10 +23,11 @@ use weir_proxy::net::connection::Connection;
 use weir_proxy::net::endpoint::Endpoint;
 use weir_proxy::net::failure::Fault;
 use weir_proxy::net::socket::Behind;
+use weir_proxy::net::source::BoundSource;
 use weir_proxy::net::tls::client_config::{HandshakeConfig, TlsClientConfig};
 use weir_proxy::state::snapshot::UpstreamPlan;
 use weir_proxy::upstream::handshake::{self, ConnectionSetup};
-use weir_proxy::upstream::proxy_header::{self, Header};
+use weir_proxy::upstream::proxy_header::{self, ConnectionIdentity};
 
 /// How one server is probed.
 #[derive(Debug)]
@@ -45,7 +46,7 @@ pub(super) struct Probe {
     dialogue: Option<Dialogue>,
     tls: ProbeTls,
     /// The first bytes of each connection (PROXY protocol); `None`: nothing.
-    header: Option<Header>,
+    identity: ConnectionIdentity,
     /// How long one connection carries probes; `None`: one probe each.
     connection_age: Option<Duration>,
     connection: Option<KeptConnection>,
@@ -142,7 +143,10 @@ impl Probe {
             response_limits: ResponseLimits { head, trailers, body_bytes_max },
             dialogue: check.dialogue.clone(),
             tls: ProbeTls::new(check, server, plan),
-            header: version.map(proxy_header::of_weir),
+            identity: ConnectionIdentity {
+                header: version.map(proxy_header::of_weir),
+                source: BoundSource::of_weir(server),
+            },
             connection_age,
             connection: None,
             port,
@@ -306,7 +310,7 @@ impl Probe {
         };
         let speaks_first = self.dialogue.as_ref().is_some_and(conversation::speaks_first);
         let behind = if self.question.is_some() || speaks_first { Behind::More } else { Behind::Unknown };
-        let setup = ConnectionSetup { header: self.header.as_ref(), handshake, behind, timers: None };
+        let setup = ConnectionSetup { identity: &self.identity, handshake, behind, timers: None };
         match self.port {
             None => handshake::open(setup, endpoints, first, &self.stock).await,
             Some(port) => handshake::open(setup, &on_port(endpoints, port), first, &self.stock).await,
@@ -340,7 +344,7 @@ impl ProbeTls {
 }
 
 /// The same hosts on another port.
-fn on_port(endpoints: &[Endpoint], port: u16) -> Vec<Endpoint> {
+pub(super) fn on_port(endpoints: &[Endpoint], port: u16) -> Vec<Endpoint> {
     let mut endpoints = endpoints.to_vec();
     for endpoint in &mut endpoints {
         if let Endpoint::Inet(addr) = endpoint {

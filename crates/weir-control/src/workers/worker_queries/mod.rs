@@ -22,6 +22,7 @@ use weir_proxy::state::connections::connection_list::{
 use weir_proxy::state::routes::access::{FetchedKeys, KeyDocument, KeyFetch, KeyFetchError};
 use weir_proxy::state::tracing::recorder::RecordedExchange;
 pub(crate) use weir_proxy::state::tracing::recorder::{ExchangeFilter, RecorderQuery, RecorderQueryMessage};
+use weir_sort::CompactSort as _;
 
 /// How long an answer of a worker is waited for.
 const ANSWER_TIME: Duration = Duration::from_secs(2);
@@ -92,7 +93,7 @@ impl WorkerQueries {
         for (worker, found) in answers {
             recorded.extend(found.into_iter().map(|recorded| (worker, recorded)));
         }
-        recorded.sort_by_key(|(_, recorded)| std::cmp::Reverse(recorded.entry.ended));
+        recorded.sort_compact_by_key(|(_, recorded)| std::cmp::Reverse(recorded.entry.ended));
         recorded.truncate(count_max);
         FoundExchanges { recorded, silent }
     }
@@ -115,7 +116,7 @@ impl WorkerQueries {
             found.silent += ran.silent;
             found.connections.extend(ran.connections);
         }
-        found.connections.sort_by_key(|connection| connection.opened_at);
+        found.connections.sort_compact_by_key(|connection| connection.opened_at);
         found.connections.truncate(count_max);
         found
     }

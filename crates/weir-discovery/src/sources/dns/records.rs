@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use weir_config::ServerAddress;
+use weir_sort::CompactSort as _;
 
 use crate::server_set::DiscoveredServer;
 use crate::sources::weights::scaled;
@@ -22,7 +23,7 @@ pub(super) struct SrvRecord {
 pub(super) fn servers_of_srv(records: &[SrvRecord]) -> Vec<DiscoveredServer> {
     let mut priorities: Vec<u16> =
         records.iter().filter(|record| !record.ips.is_empty()).map(|record| record.priority).collect();
-    priorities.sort_unstable();
+    priorities.sort_compact();
     priorities.dedup();
     let mut servers = Vec::new();
     for (rank, priority) in priorities.iter().enumerate() {

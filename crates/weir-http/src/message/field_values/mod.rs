@@ -11,6 +11,7 @@ pub(crate) mod conditional;
 pub(crate) mod range;
 pub(crate) mod media_type;
 pub(crate) mod via;
+pub(crate) mod client_address;
 pub(crate) mod forwarded;
 pub(crate) mod traceparent;
 pub(crate) mod date;

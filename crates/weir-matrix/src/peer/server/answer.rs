@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{ServerRole, ServerShared};
 use crate::array::{Body, Feature, Method};
-use crate::exchange::{Fate, REMOVED, ScriptedExchange, is_coded};
+use crate::exchange::{FOR_PROXY, Fate, REMOVED, ScriptedExchange, is_coded};
 use crate::peer::link::{Tape, TapeEvent};
 
 /// How late a late body is.
@@ -51,6 +51,7 @@ pub(super) fn fields(shared: &ServerShared, exchange: &ScriptedExchange) -> Vec<
         (REMOVED, "1"),
         ("content-type", content_type),
     ];
+    fields.extend(FOR_PROXY);
     if exchange.method != Method::Post {
         fields.push(("cache-control", "max-age=60"));
     }

@@ -19,7 +19,7 @@ pub use self::filter::{FamilyFilter, NoSuchFamily};
 pub use self::scrape::{PIECE_BYTES, Scrape};
 pub use self::source::{
     CacheHoldings, CachePart, DiskHoldings, KeyFetchTotals, LimitPart, ListenerPart, MetricSource,
-    SharingTotals, SourceTotals, UpstreamPart,
+    SharingTotals, SourceTotals, TablePart, UpstreamPart,
 };
 
 /// The value of the `Content-Type` field.

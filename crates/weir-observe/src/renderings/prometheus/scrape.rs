@@ -86,6 +86,11 @@ impl<S: MetricSource> Scrape<S> {
                 write_label(labels, "limit", limit.name());
                 write(samples!(), limit);
             }
+            Write::Table(write) if index < source.tables() => {
+                let table = source.table(index);
+                write_label(labels, "table", table.name());
+                write(samples!(), table);
+            }
             Write::Cache(write) if index < source.caches() => {
                 let cache = source.cache(index);
                 write_label(labels, "cache", cache.name());

@@ -32,6 +32,12 @@ pub trait MetricSource {
     /// One of them.
     fn limit(&self, index: usize) -> &dyn LimitPart;
 
+    /// How many tables of counters there are.
+    fn tables(&self) -> usize;
+
+    /// One of them.
+    fn table(&self, index: usize) -> &dyn TablePart;
+
     /// How many caches there are.
     fn caches(&self) -> usize;
 
@@ -97,6 +103,24 @@ pub trait LimitPart {
 
     /// How nodes share it; `None`: it is of this node alone.
     fn sharing(&self) -> Option<SharingTotals>;
+}
+
+/// A table of counters.
+pub trait TablePart {
+    /// Its name.
+    fn name(&self) -> &str;
+
+    /// Keys that have an entry.
+    fn keys(&self) -> usize;
+
+    /// Keys that it is made for.
+    fn keys_max(&self) -> usize;
+
+    /// Keys that were forgotten before they had expired.
+    fn evictions(&self) -> u64;
+
+    /// Requests and connections that were not counted, since all entries were in use.
+    fn untracked(&self) -> u64;
 }
 
 /// How nodes share a limit.

@@ -1,6 +1,7 @@
 //! Certificates on the status page, where there are any: how long they are valid, and how it goes with those that Weir obtains by itself.
 
 use maud::{Markup, html};
+use weir_sort::CompactSort as _;
 
 use super::format;
 use crate::overview::{CertificateOverview, Overview};
@@ -10,7 +11,7 @@ const SHOWN_MAX: usize = 50;
 
 pub(super) fn section(overview: &Overview) -> Markup {
     let mut shown: Vec<&CertificateOverview> = overview.certificates.iter().collect();
-    shown.sort_by_key(|one| (one.state == "valid", one.not_after_s));
+    shown.sort_compact_by_key(|one| (one.state == "valid", one.not_after_s));
     let more = shown.len().saturating_sub(SHOWN_MAX);
     shown.truncate(SHOWN_MAX);
     html! {

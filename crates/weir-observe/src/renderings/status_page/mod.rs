@@ -9,6 +9,7 @@ mod caches;
 mod certificates;
 mod keys;
 mod limits;
+mod tables;
 mod upstreams;
 mod failures;
 mod panics;
@@ -57,6 +58,7 @@ pub fn page(shown: &PageInput<'_>) -> String {
         (upstreams::section(shown))
         (listeners::section(overview))
         (limits::section(overview))
+        (tables::section(overview))
         (caches::section(overview))
         (keys::section(overview))
         (certificates::section(overview))

@@ -11,7 +11,7 @@ use crate::overview::{
     CacheOverview, CertificateOverview, EventRate, EventRates, KeysOverview, LimitOverview, ListenerOverview,
     NamedCount, PageOverview, PanicOverview, ProbeOverview, ProcessOverview, Quantiles, RateHistory,
     RefusedFragment, RefusedKey, RouteOverview, RoutesFromOverview, ServerOverview, ServerStatus,
-    UpstreamOverview, WorkerOverview,
+    TableOverview, UpstreamOverview, WorkerOverview,
 };
 use crate::words::cache_result::CacheResult;
 
@@ -160,6 +160,15 @@ fn overview(name: &str, servers: usize) -> Overview {
             shared: None,
             top: vec![RefusedKey { key: name.to_owned(), count: 6, last_ms_ago: 1 }],
         }],
+        tables: vec![TableOverview {
+            name: name.to_owned(),
+            key: "{client_address}".to_owned(),
+            counters: vec!["http_req_rate(10s)".to_owned()],
+            keys: 3,
+            keys_max: 100_000,
+            evictions: 1,
+            untracked: 2,
+        }],
         caches: vec![CacheOverview {
             name: name.to_owned(),
             requests: CacheResult::ALL.into_iter().map(|result| (result.as_str(), 1_234)).collect(),
@@ -199,6 +208,7 @@ fn overview(name: &str, servers: usize) -> Overview {
             name: name.to_owned(),
             protocol: "http",
             balance: "round-robin".to_owned(),
+            when_full: "queue",
             servers_usable: servers,
             servers_total: servers,
             queue_length_max: 100,

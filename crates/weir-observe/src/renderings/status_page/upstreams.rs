@@ -2,6 +2,7 @@
 //! or several are drained, taken out, or given another weight.
 
 use maud::{Markup, html};
+use weir_sort::CompactSort as _;
 
 use super::{PageInput, format, live, reasons};
 use crate::overview::{
@@ -87,7 +88,7 @@ fn is_broken(server: &ServerOverview) -> bool {
 /// All upstreams: a line for each, which unfolds.
 pub(super) fn section(shown: &PageInput<'_>) -> Markup {
     let mut order: Vec<_> = shown.overview.upstreams.iter().enumerate().collect();
-    order.sort_by_key(|(_, upstream)| UpstreamCondition::new(upstream).rank());
+    order.sort_compact_by_key(|(_, upstream)| UpstreamCondition::new(upstream).rank());
     html! {
         section #upstreams aria-labelledby="upstreams-heading" {
             h2 #upstreams-heading { "Upstreams " span.small #upstreams-shown {} }
@@ -216,7 +217,7 @@ fn facts(upstream: &UpstreamOverview) -> Markup {
     let level = |value: i64| format::count(u64::try_from(value).unwrap_or(0));
     html! {
         dl.pairs {
-            div { dt { "Balance" } dd { (upstream.balance) } }
+            div { dt { "Balance" } dd { (upstream.balance) @if upstream.when_full == "backup" { ", backups when full" } } }
             @if is_tcp(upstream) { (facts_of_tcp(upstream)) } @else {
                 div { dt { "Requests per second" } dd {
                     b { (live("rates.requests.now", "rate", &format::rate(upstream.rates.requests.now))) }
@@ -278,7 +279,7 @@ fn named(counts: &[NamedCount], path: &str) -> Markup {
 fn servers(index: usize, upstream: &UpstreamOverview, shown: &PageInput<'_>) -> Markup {
     // Unusable servers come first, the rest as the config has it.
     let mut order: Vec<_> = upstream.servers.iter().enumerate().collect();
-    order.sort_by_key(|(_, server)| !is_broken(server));
+    order.sort_compact_by_key(|(_, server)| !is_broken(server));
     html! {
         div.scroll { table.list.servers id={ "servers-" (index) } {
             caption.hidden { "Servers of " (upstream.name) }

@@ -92,7 +92,9 @@ impl<T: Transport> ClientConnection<T> {
         let now = clock::now();
         let transport = T::open(carrier);
         let destination = if plan.logs_local { transport.local_address() } else { None };
-        let origin = |destination| Box::new(ConnectionOrigin { destination, sender: None, authority: None });
+        let origin = |destination| {
+            Box::new(ConnectionOrigin { destination, sender: None, authority: None, values: None })
+        };
         let client = Client {
             deadline: Deadline::new(&worker.timers),
             number: worker.next_connection_number(),
@@ -183,16 +185,16 @@ impl<T: Transport> ClientConnection<T> {
 }
 
 /// Counts one more connection of a client, if the listener limits them or their rate; whether it limits them. A trusted proxy stands for many clients, and is not
-/// limited.
+/// limited, nor is a client of a list that is exempt.
 fn count(listener: &LocalListener, client: Peer) -> Result<bool, Failure> {
     let plan = listener.plan();
     if let (Some(rate), Some(ip)) = (&plan.connection_rate, client.ip())
-        && !plan.trusts(client)
+        && !plan.is_exempt(client)
         && !rate.admits(ClientKey::from(ip), clock::now())
     {
         return Err(Failure::weir(Phase::Accept, Cause::ClientConnectionRate));
     }
-    let is_limited = plan.config.connections_per_client_max.is_some() && !plan.trusts(client);
+    let is_limited = plan.config.connections_per_client_max.is_some() && !plan.is_exempt(client);
     let limit = listener.state.clients().filter(|_| is_limited);
     let (Some(limit), Some(ip)) = (limit, client.ip()) else { return Ok(false) };
     let counted = limit.try_acquire(ClientKey::from(ip));

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use weir_access::SignedToken;
-use weir_config::{Access, Feature, JwtAuth, Stage};
+use weir_config::{Access, Feature, JwtAuth, Satisfy, Stage, TokenSource};
 
 use super::header_changes::HeadChanges;
 use weir_http::{FieldName, FieldSet, FieldWriter};
@@ -22,6 +22,8 @@ pub(crate) struct Authorization {
     /// What another server has said of it, and adds to its request.
     pub(crate) auth: Option<AuthRecord>,
     pub(crate) fields: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Whether its `Authorization` is right, where something else might have admitted it.
+    pub(crate) is_proven: bool,
 }
 
 /// Adds the fields that the server that decides about requests has given to this one. What is removed is removed of clients' requests, as on routes
@@ -63,6 +65,16 @@ const fn challenge(cause: Cause) -> Option<Challenge> {
         Cause::TokenInsufficient => Challenge::StrongerToken,
         _ => return None,
     })
+}
+
+/// Whether a kind of authentication has looked at the credentials of a request, or their absence, and refuses it for that.
+pub(in crate::exchange) const fn is_refusal(cause: Cause) -> bool {
+    challenge(cause).is_some()
+}
+
+/// A refusal for this cause.
+pub(in crate::exchange) const fn refused(cause: Cause) -> Failure {
+    Failure::client(Phase::Route, cause)
 }
 
 /// Whether the request is well-formed and only its credentials are not enough: the next one on its connection may bring others.
@@ -109,7 +121,18 @@ fn write_bearer(out: &mut Vec<u8>, jwt: &JwtAuth, challenge: Challenge, cause: C
     }
 }
 
-/// Fields of the request that its server does not get.
-pub(in crate::exchange) fn withheld(access: &Access) -> FieldSet {
-    if access.forwards_credentials() { FieldSet::EMPTY } else { FieldSet::new(&[FieldName::Authorization]) }
+/// Fields of the request that its server does not get: also credentials that are for Weir, and that nothing has verified because something else has
+/// admitted the request.
+pub(in crate::exchange) fn withheld(access: &Access, granted: Option<&Authorization>) -> FieldSet {
+    let is_for_weir = || {
+        let of_token = |jwt: &JwtAuth| jwt.source == TokenSource::Authorization;
+        access.basic.is_some() || access.jwt.as_ref().is_some_and(of_token)
+    };
+    let is_unproven =
+        access.satisfy == Satisfy::Any && is_for_weir() && !granted.is_some_and(|granted| granted.is_proven);
+    if access.forwards_credentials() && !is_unproven {
+        FieldSet::EMPTY
+    } else {
+        FieldSet::new(&[FieldName::Authorization])
+    }
 }

@@ -20,6 +20,8 @@ const ABOUT_VERSIONS: [&str; 4] = ["range", "if-range", "if-none-match", "if-mod
 /// A key, and whether it is that of requests whose clients have proven who they are.
 pub(in crate::exchange) struct RequestKey {
     pub(in crate::exchange) key: Vec<u8>,
+    /// Which of the rules for its headers that depend on the request hold for it, by their places.
+    pub(in crate::exchange) applied: u32,
     pub(in crate::exchange) is_proven: bool,
 }
 
@@ -28,6 +30,8 @@ pub(in crate::exchange) struct RequestKey {
 pub(in crate::exchange) struct CacheUse {
     /// What is one response.
     pub(in crate::exchange) key: Vec<u8>,
+    /// Which of the rules for its headers that depend on the request hold, by their places: what the key says is what the server gets.
+    pub(in crate::exchange) applied: u32,
     /// Whether its client has proven who it is: to the route, or by a certificate.
     pub(in crate::exchange) is_proven: bool,
     /// Why it goes to a server.

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use weir_cache::HeadView;
+use weir_config::PathForm;
 use weir_http::grpc::GrpcStatus;
-use weir_http::{RequestHead, ResponseHead};
+use weir_http::{Field, FieldSet, RequestHead, ResponseHead};
 use weir_observe::{CacheResult, Failure, Party};
 use weir_traffic::affinity::RequestAffinity;
 
@@ -19,6 +20,7 @@ use super::header_changes::RenderedHeaders;
 use super::record::Record;
 use super::rerouting::{FailedPage, RareState, Rerouting};
 use super::response::body_coding::BodyCoding;
+use super::response::kept_fields::{KeptFields, KeptWith};
 use super::response::rewritten_fields::RewrittenFields;
 use super::waits::Waits;
 use crate::net::buffer::MEMORY_KEPT_MAX;
@@ -26,6 +28,7 @@ use crate::relay::Relay;
 use crate::relay::replay::ReplayBuffer;
 use crate::state::limits::limit::LimitPlan;
 use crate::state::tracing::recorder::{AttemptTrace, TunnelTrace};
+use weir_http::TargetForm;
 
 /// The state of one exchange; part of its carrier and reused with it.
 #[derive(Debug)]
@@ -165,6 +168,9 @@ impl Exchange {
         self.response_relay = Relay::new();
         self.body_coding = BodyCoding::AsItIs;
         self.affinity = RequestAffinity::default();
+        if let Some(rare) = &mut self.rare {
+            rare.named_server = None;
+        }
         self.cache_use = None;
         self.cgi_script = None;
         self.mirror = None;
@@ -175,6 +181,15 @@ impl Exchange {
     /// The head of the request, as the cache sees it.
     pub(in crate::exchange) fn request_for_cache(&self) -> HeadView<'_> {
         HeadView { fields: self.request.fields(), text: &self.request_text }
+    }
+
+    /// Whether `Connection` names a field that servers get of other requests: what they say of this one is nothing about those.
+    pub(in crate::exchange) fn keeps_fields_back(&self) -> bool {
+        let (request, text) = (&self.request, &self.request_text[..]);
+        let is_kept_back = |field: &Field| {
+            !FieldSet::REQUEST_HOP.contains(field.known) && request.is_named_by_connection(text, field)
+        };
+        request.connection().others() && request.fields().iter().any(is_kept_back)
     }
 
     /// Notes what the cache did, for counters and log.
@@ -219,6 +234,32 @@ impl Exchange {
         kept.unwrap_or_else(|| self.request.target().of(&self.request_text))
     }
 
+    /// Takes fields out that only Weir may send on, so that nothing of what decides about the request believes them either.
+    #[cold]
+    pub(in crate::exchange) fn withhold(&mut self, is_withheld: impl Fn(&[u8]) -> bool) {
+        self.request.drop_fields_where(&mut self.request_text, is_withheld);
+    }
+
+    /// Whether the request is about a path: neither `OPTIONS *` nor `CONNECT` to a host.
+    pub(in crate::exchange) fn has_path(&self) -> bool {
+        !matches!(self.request.target_form(), TargetForm::Asterisk | TargetForm::Authority)
+    }
+
+    /// Appends path and query of the request as applications get them: before rewrites, but in the form that routes are matched on, unless the listener
+    /// forwards paths as they are received.
+    pub(in crate::exchange) fn write_request_uri(&self, form: PathForm, out: &mut Vec<u8>) {
+        if let Some(way) = self.rerouting().filter(|way| way.received_target.is_some()) {
+            return out.extend_from_slice(&way.received_uri);
+        }
+        let (request, text) = (&self.request, &self.request_text[..]);
+        let as_received = form == PathForm::AsReceived;
+        out.extend_from_slice(if as_received { request.path().of(text) } else { request.normal_path(text) });
+        if let Some(query) = request.query() {
+            out.push(b'?');
+            out.extend_from_slice(query.of(text));
+        }
+    }
+
     /// The beginning of the first line of a head that could not be read.
     pub(in crate::exchange) fn first_line(&self) -> &[u8] {
         self.rare.as_ref().map_or(&[], |rare| &rare.first_line)
@@ -234,6 +275,39 @@ impl Exchange {
         match self.failed_page().and_then(|page| page.status) {
             Some(other) if matches!(status, 200..=203 | 205..=299 | 400..) => other,
             _ => status,
+        }
+    }
+
+    /// Gives the response of a server the status that the client gets, once the server is counted with its own.
+    #[inline]
+    pub(in crate::exchange) fn show_status_of_page(&mut self) {
+        if self.rare.is_some() {
+            let shown = self.status_of_answer(self.response.status());
+            if shown != self.response.status() {
+                self.response.replace_status(shown);
+                self.record.status = shown;
+            }
+        }
+    }
+
+    /// The fields of a server that has sent the request on which go with a response with this status and `Content-Type`.
+    pub(in crate::exchange) fn kept_fields(&self, status: u16, content_type: Option<&[u8]>) -> KeptFields {
+        let Some(kept) = self.rerouting().and_then(|rerouting| rerouting.kept.as_ref()) else {
+            return KeptFields::default();
+        };
+        let response = match self.failed_page() {
+            Some(page) if page.failure.is_none() && page.status.is_some() => KeptWith::Page,
+            None if self.record.failure.is_none() => KeptWith::Response,
+            _ => KeptWith::Failure,
+        };
+        KeptFields::new(kept, response, (status, content_type))
+    }
+
+    /// Has the body of the response sent at the rate that such a server has asked for.
+    pub(in crate::exchange) fn limit_rate_as_kept(&mut self) {
+        let kept = self.rerouting().and_then(|rerouting| rerouting.kept.as_ref());
+        if let Some(rate) = kept.and_then(|kept| kept.rate) {
+            self.response_relay.limit_rate(rate);
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use weir_config::{AccessList, Feature, LimitRate, Stage};
 use weir_http::FieldWriter;
 use weir_traffic::limit::BucketLevel;
+use weir_traffic::table::ExchangeResult;
 
 use super::header_changes::HeadChanges;
 use crate::exchange::acting;
@@ -14,6 +15,7 @@ use crate::net::clock::{self, Instant};
 use crate::responder::Answer;
 use crate::state::limits::limit::{LimitAnswer, LimitHold, LimitPlan};
 use crate::state::snapshot::rule_name;
+use crate::state::tables::table::TableHold;
 
 /// Nanoseconds of a second.
 const SECOND_NS: u64 = 1_000_000_000;
@@ -71,15 +73,18 @@ impl ExchangeLimits {
     }
 
     /// What limits hold, for a tunnel that outlives the exchange.
-    pub(in crate::exchange) fn take_holds(&mut self) -> Vec<LimitHold> {
-        self.0.as_mut().map(|limits| std::mem::take(&mut limits.holds)).unwrap_or_default()
+    pub(in crate::exchange) fn take_holds(&mut self) -> Option<Box<ExchangeHolds>> {
+        let asked =
+            self.0.as_mut().filter(|limits| !limits.holds.is_empty() || !limits.tracked.is_empty())?;
+        let (limits, tables) = (std::mem::take(&mut asked.holds), std::mem::take(&mut asked.tracked));
+        Some(Box::new(ExchangeHolds { limits, tables }))
     }
 
     /// That tunnel is over.
-    pub(in crate::exchange) fn give_back_holds(&mut self, holds: Vec<LimitHold>) {
-        if !holds.is_empty() {
+    pub(in crate::exchange) fn give_back_holds(&mut self, holds: Option<Box<ExchangeHolds>>) {
+        if let Some(holds) = holds {
             self.is_asked = true;
-            self.holds = holds;
+            (self.holds, self.tracked) = (holds.limits, holds.tables);
         }
     }
 
@@ -93,6 +98,17 @@ impl ExchangeLimits {
     }
 }
 
+/// What limits and tables hold for a tunnel.
+#[derive(Debug, Default)]
+pub(in crate::exchange) struct ExchangeHolds {
+    limits: Vec<LimitHold>,
+    tables: Vec<TableHold>,
+}
+
+/// The limit or the list that has refused an exchange, with its answer and the status that the route wants for it.
+#[derive(Debug, Default)]
+pub(in crate::exchange) struct KnownRefusal(Option<RuleInForce>, Option<LimitAnswer>, Option<u16>);
+
 /// The limits of one exchange.
 #[derive(Debug, Default)]
 pub(crate) struct AskedLimits {
@@ -100,8 +116,10 @@ pub(crate) struct AskedLimits {
     pub(in crate::exchange) is_asked: bool,
     /// What limits hold until it is over.
     pub(in crate::exchange) holds: Vec<LimitHold>,
-    /// The limits that were asked, by their places, and the keys: what was taken is given back when a later one refuses.
-    pub(in crate::exchange) asked: Vec<(usize, u64)>,
+    /// The entries of tables that count it until it is over.
+    pub(in crate::exchange) tracked: Vec<TableHold>,
+    /// The limits that were asked on this route, and the keys: what was taken is given back when a later one refuses.
+    pub(in crate::exchange) asked: Vec<(Arc<LimitPlan>, u64)>,
     /// The limits whose rest responses tell, and the keys.
     pub(in crate::exchange) told: Vec<(Arc<LimitPlan>, u64)>,
     /// The limits that its response is sent no faster than, and the keys.
@@ -114,8 +132,25 @@ pub(crate) struct AskedLimits {
     pub(in crate::exchange) by: Option<RuleInForce>,
     /// What the limit has said that has refused it.
     pub(in crate::exchange) refusal: Option<LimitAnswer>,
+    /// The status that the route wants for that.
+    pub(in crate::exchange) status: Option<u16>,
     /// What a list says of it.
     pub(in crate::exchange) tag: Vec<u8>,
+    /// What the lists have said, where authentication is the alternative.
+    pub(in crate::exchange) alternative: Option<ListOpinion>,
+    /// Whether a list has put it off: once is enough, on whichever routes it is refused.
+    pub(in crate::exchange) is_put_off: bool,
+}
+
+/// What the lists of a route have said of a request that authentication may admit as well.
+#[derive(Debug, Clone)]
+pub(in crate::exchange) struct ListOpinion {
+    /// The place of the route: the lists of another one have said nothing.
+    pub(in crate::exchange) route: usize,
+    /// Whether one of them allows it, so that nothing else is asked.
+    pub(in crate::exchange) is_allowed: bool,
+    /// The list that refuses it, until authentication has admitted it.
+    pub(in crate::exchange) refused_by: Option<Arc<AccessList>>,
 }
 
 /// A limit or a list that has stopped a request.
@@ -130,6 +165,7 @@ impl AskedLimits {
         Self {
             is_asked: false,
             holds: Vec::new(),
+            tracked: Vec::new(),
             asked: Vec::new(),
             told: Vec::new(),
             paced: Vec::new(),
@@ -137,22 +173,36 @@ impl AskedLimits {
             text: Vec::new(),
             by: None,
             refusal: None,
+            status: None,
             tag: Vec::new(),
+            alternative: None,
+            is_put_off: false,
         }
     }
 
-    /// The exchange is over: counts its response where limits count responses, and gives back its places.
+    /// The exchange is over: counts its response where limits or tables count responses, and gives back its places.
     #[cold]
-    pub(in crate::exchange) fn settle(&mut self, status: u16, now: Instant) {
+    pub(in crate::exchange) fn settle(&mut self, result: ExchangeResult, now: Instant) {
         for hold in self.holds.drain(..) {
-            hold.plan.count_response(hold.key, status, now);
+            hold.plan.count_response(hold.key, result.status, now);
         }
+        self.tracked.drain(..).for_each(|hold| hold.finish(result));
+    }
+
+    /// What has refused the exchange so far.
+    pub(in crate::exchange) fn refusal(&self) -> KnownRefusal {
+        KnownRefusal(self.by.clone(), self.refusal, self.status)
+    }
+
+    /// Has this have refused the exchange, and nothing that has refused it since.
+    pub(in crate::exchange) fn restore_refusal(&mut self, refusal: KnownRefusal) {
+        (self.by, self.refusal, self.status) = (refusal.0, refusal.1, refusal.2);
     }
 
     /// The status that the limit or the list wants for its refusals; `None` when none has refused the exchange.
     pub(in crate::exchange) fn status_of_refusal(&self) -> Option<u16> {
         match self.by.as_ref()? {
-            RuleInForce::Limit(plan) => self.refusal.map(|_| plan.config.status),
+            RuleInForce::Limit(plan) => self.refusal.map(|_| self.status.unwrap_or(plan.config.status)),
             RuleInForce::List(list) => Some(list.status),
         }
     }
@@ -162,7 +212,11 @@ impl AskedLimits {
         match &self.by {
             Some(RuleInForce::Limit(plan)) => &plan.config.name,
             Some(RuleInForce::List(list)) => &list.name,
-            None => "",
+            // Authentication has refused it, too, or has not been asked yet.
+            None => {
+                let list = self.alternative.as_ref().and_then(|one| one.refused_by.as_ref());
+                list.map_or("", |list| &list.name)
+            }
         }
     }
 
@@ -220,13 +274,15 @@ impl AskedLimits {
     #[cold]
     fn reset(&mut self) {
         self.is_asked = false;
+        self.is_put_off = false;
         self.holds.clear();
+        self.tracked.clear();
         self.asked.clear();
         self.told.clear();
         self.paced.clear();
         self.text.clear();
         self.text.shrink_to(MEMORY_KEPT_MAX);
         self.tag.clear();
-        (self.by, self.refusal) = (None, None);
+        (self.by, self.refusal, self.status, self.alternative) = (None, None, None, None);
     }
 }

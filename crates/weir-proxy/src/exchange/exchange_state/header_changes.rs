@@ -14,6 +14,9 @@ const EXPIRES: &[u8] = b"Expires";
 pub(crate) struct HeadChanges<'a>(Option<(&'a HeaderChanges, &'a RenderedHeaders)>);
 
 impl<'a> HeadChanges<'a> {
+    /// None.
+    pub(in crate::exchange) const NONE: Self = Self(None);
+
     /// `acts`: whether there are any, which plans know.
     #[inline(always)]
     pub(in crate::exchange) fn new(
@@ -82,7 +85,7 @@ impl<'a> HeadChanges<'a> {
                 None => values.next().flatten(),
             };
             if let Some(value) = value.filter(|_| !is_replaced && passes(name.as_bytes())) {
-                out.field(name.as_bytes(), value);
+                out.field(name.as_written().as_bytes(), value);
             }
         };
         let later = |from: usize, name: &HeaderName| {
@@ -126,7 +129,7 @@ struct RenderedValues {
 /// What is known of the message whose head is written.
 pub(in crate::exchange) trait MessageFacts {
     /// Whether a rule applies, `expires` aside.
-    fn applies(&self, rule: &HeaderRule) -> bool;
+    fn applies(&self, place: usize, rule: &HeaderRule) -> bool;
 
     /// Appends the value of a header, and says whether there is any.
     fn write_value(&self, template: &HeaderTemplate, out: &mut Vec<u8>) -> bool;
@@ -156,10 +159,10 @@ impl RenderedHeaders {
         let mut is_decided = false;
         for (place, rule) in changes.rules.iter().enumerate() {
             let Some(expires) = &rule.expires else {
-                *applied |= if facts.applies(rule) { bit(place) } else { 0 };
+                *applied |= if facts.applies(place, rule) { rule_bit(place) } else { 0 };
                 continue;
             };
-            if is_decided || !facts.applies(rule) {
+            if is_decided || !facts.applies(place, rule) {
                 continue;
             }
             let start = text.len();
@@ -175,7 +178,7 @@ impl RenderedHeaders {
                 }
             }
         }
-        let in_rules = changes.rules.iter().enumerate().filter(|(place, _)| *applied & bit(*place) != 0);
+        let in_rules = changes.rules.iter().enumerate().filter(|(place, _)| *applied & rule_bit(*place) != 0);
         let in_rules = in_rules.flat_map(|(_, rule)| rule.given());
         for (_, template) in changes.set.iter().chain(&changes.add).chain(in_rules) {
             if template.literal().is_none() {
@@ -192,12 +195,16 @@ impl RenderedHeaders {
     }
 
     fn applies(&self, place: usize) -> bool {
-        self.0.as_ref().is_some_and(|all| all.applied & bit(place) != 0)
+        self.0.as_ref().is_some_and(|all| all.applied & rule_bit(place) != 0)
     }
 
     fn applied<'a>(&self, rules: &'a [HeaderRule]) -> impl Iterator<Item = &'a HeaderRule> {
         let applied = self.0.as_ref().map_or(0, |all| all.applied);
-        rules.iter().enumerate().filter(move |(place, _)| applied & bit(*place) != 0).map(|(_, rule)| rule)
+        rules
+            .iter()
+            .enumerate()
+            .filter(move |(place, _)| applied & rule_bit(*place) != 0)
+            .map(|(_, rule)| rule)
     }
 
     /// Whether a rule from this place on takes the header away.
@@ -227,7 +234,7 @@ impl RenderedHeaders {
 }
 
 /// The bit of the rule at a place, of the 32 that there may be.
-fn bit(place: usize) -> u32 {
+pub(in crate::exchange) fn rule_bit(place: usize) -> u32 {
     u32::try_from(place).ok().and_then(|place| 1_u32.checked_shl(place)).unwrap_or_default()
 }
 

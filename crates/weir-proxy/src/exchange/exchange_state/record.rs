@@ -63,7 +63,7 @@ pub(crate) struct Record {
     /// The party that ended the tunnel, or ended its direction first.
     pub(crate) ended_by: Option<Party>,
     pub(crate) failure: Option<Failure>,
-    /// Whether the condition of its log leaves it out; means nothing where that has none.
+    /// Whether its log leaves it out, by its condition or by chance; means nothing where that has lines of all.
     pub(crate) is_unlogged: bool,
     /// What the cache did.
     pub(crate) cache: Option<CacheResult>,

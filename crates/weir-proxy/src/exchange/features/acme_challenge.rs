@@ -3,14 +3,10 @@
 //! Answered by every listener before its routes: a redirect to HTTPS must not be in the way of the certificate that HTTPS needs. A
 //! token that is not known here takes its route, as the server behind it may have an ACME client of its own.
 
-use std::future::Future as _;
-use std::pin::Pin;
-use std::task::Poll;
 use std::time::Duration;
 use weir_config::{Feature, Stage};
 
 use tokio::sync::oneshot;
-use weir_observe::{Failure, Phase};
 
 use crate::exchange::acting;
 use crate::exchange::context::Context;
@@ -18,10 +14,9 @@ use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::stream::ClientStream;
 use crate::exchange::features::answer;
 use crate::exchange::phases::end::End;
-use crate::net::clock;
+use crate::exchange::phases::pause;
 use crate::net::tls::issued::{Issuers, TokenAnswer};
 use crate::responder::Answer;
-use crate::state::connections::activity::Activity;
 
 /// Where authorities ask.
 const PATH: &[u8] = b"/.well-known/acme-challenge/";
@@ -72,22 +67,8 @@ async fn look_up<U>(
     context: &mut Context<'_, impl ClientStream, U>,
     asked: Option<oneshot::Receiver<Option<TokenAnswer>>>,
 ) -> Result<Option<TokenAnswer>, Ended> {
-    let Some(mut asked) = asked else { return Ok(None) };
-    context.client.deadline.set(clock::now(), Some(LOOKUP_TIME));
-    let answer = std::future::poll_fn(|cx| {
-        if let Poll::Ready(answer) = Pin::new(&mut asked).poll(cx) {
-            return Poll::Ready(Ok(answer.ok().flatten()));
-        }
-        if let Some(cause) = context.stream.poll_gone(cx, context.client) {
-            return Poll::Ready(Err(Failure::client(Phase::Queue, cause)));
-        }
-        context.report(Activity::Queue);
-        let is_over = context.client.deadline.poll_passed();
-        is_over.map(|()| context.client.deadline.cut_failure(Phase::Queue).map_or(Ok(None), Err))
-    });
-    let answer = answer.await.map_err(Ended::Failed);
-    context.client.deadline.set_at(None);
-    answer
+    let Some(asked) = asked else { return Ok(None) };
+    pause::for_answer(context, asked, LOOKUP_TIME).await
 }
 
 /// The token, if it can be one: characters of base64url and no others (RFC 8555 section 8.3).

@@ -118,8 +118,10 @@ pub(in crate::exchange) fn begin<S, U>(
             BodyCoding::NotModified { varies: compressed.varies() }
         }
         RewriteOutcome::Rewritten => {
-            // How long it will be is not known.
+            // How long it will be is not known; of one that was compressed, nor how long it is.
             let length = Some(Framing::Delimited);
+            let was_compressed = fields.values("content-encoding").any(|coding| !coding.is_empty());
+            let outline = if was_compressed { ResponseOutline { length, ..outline } } else { outline };
             match compress(context, (snapshot, route), (outline, length), &DecodedFields(fields)) {
                 coding @ BodyCoding::Compressed(_) => coding,
                 coding => BodyCoding::Rewritten { varies: coding.varies() },
@@ -300,6 +302,7 @@ mod tests {
     use weir_http::ContentCoding::{Brotli, Gzip};
 
     use super::*;
+    use crate::exchange::exchange_state::response::kept_fields::KeptFields;
     use crate::exchange::exchange_state::response::response_outline::OwnFields;
 
     /// The compression of a listener with these keys.
@@ -326,7 +329,7 @@ mod tests {
             .map(|(name, value)| (name.as_bytes(), value.as_bytes()))
             .collect();
         let accepted = || AcceptedCodings::parse(std::iter::once(accepts.as_bytes()));
-        decide(plan, accepted, ResponseOutline { status, length }, &OwnFields(&fields))
+        decide(plan, accepted, ResponseOutline { status, length }, &OwnFields(&fields, KeptFields::default()))
     }
 
     const HTML: &str = "Content-Type: text/html";

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use weir_config::{
-    Feature, FilesFallback, ResponseOrigin, RouteTarget, Stage, TemplatePart, TemplateValue, clean_target,
+    Feature, FilesFallback, ResponseOrigin, RouteTarget, Stage, Template, TemplatePart, TemplateValue,
+    clean_path,
 };
 use weir_http::Method;
 use weir_observe::{Cause, Failure, Party, Phase};
@@ -17,19 +18,19 @@ use crate::exchange::acting;
 use crate::exchange::context::Context;
 use crate::exchange::exchange_state::cgi_script::CgiScript;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
-use crate::exchange::exchange_state::rerouting::NextStep;
+use crate::exchange::exchange_state::rerouting::{NextStep, leads_out};
 use crate::exchange::exchange_state::stream::ClientStream;
 use crate::exchange::features::answer;
 use crate::exchange::features::cors;
 use crate::exchange::features::headers::cgi::requested_path;
-use crate::exchange::features::headers::placeholders::TemplateValues;
 use crate::exchange::phases::end::{EarlyEnd, End};
+use crate::exchange::placeholders::TemplateValues;
 use crate::net::files::file::{DiskWait, OpenError};
 use crate::relay::file::{BodyPiece, FileBody};
 use crate::relay::memory::MemoryBody;
 use crate::responder::Answer;
 use crate::responder::files::listing;
-use crate::responder::files::path::{FilePath, file_path, path_info};
+use crate::responder::files::path::{FilePath, file_path, is_file_name, path_info};
 use crate::responder::files::response::{FileResponse, ResponseRules, respond, whole};
 use crate::responder::ranges::RangeBody;
 use crate::state::connections::activity::Activity;
@@ -52,6 +53,8 @@ enum FileAnswer {
 enum NotThere {
     Missing,
     Forbidden,
+    /// A folder, which has nothing to send, and whose path has no slash at its end.
+    Folder,
 }
 
 /// Answers with a file; `None` when the upstream of the route is to answer.
@@ -78,7 +81,7 @@ async fn serve<U>(context: &mut Context<'_, impl ClientStream, U>, route: &Route
     let has_upstream = files.config.otherwise.is_some();
     let reads = matches!(context.exchange.request.method(), Method::Get | Method::Head);
     if !reads && files.scripts.is_none() {
-        return match &files.config.fallback {
+        return match fallback_of(files, context.exchange) {
             _ if has_upstream => Ok(false),
             Some(FilesFallback::Target(target)) => lead_on(context, route, target),
             Some(FilesFallback::Status(_)) | None => {
@@ -118,7 +121,7 @@ async fn serve<U>(context: &mut Context<'_, impl ClientStream, U>, route: &Route
     if goes_on {
         return Ok(false);
     }
-    match &files.config.fallback {
+    match fallback_of(files, context.exchange) {
         None => {}
         Some(FilesFallback::Target(target)) => return lead_on(context, route, target),
         Some(FilesFallback::Status(status)) => {
@@ -127,11 +130,22 @@ async fn serve<U>(context: &mut Context<'_, impl ClientStream, U>, route: &Route
         }
     }
     let cause = match not_there {
-        NotThere::Missing => Cause::FileMissing,
-        NotThere::Forbidden if files.sends => Cause::FileForbidden,
-        NotThere::Forbidden => Cause::FileMissing,
+        // As nginx and Apache do. It tells no more than the 403 that the client gets then.
+        NotThere::Folder if files.sends && reads => {
+            if !context.stream.discard_body(context.client) {
+                context.stream.close_after();
+            }
+            return redirect(context).await.map(|()| true).map_err(Ended::Failed);
+        }
+        NotThere::Forbidden | NotThere::Folder if files.sends => Cause::FileForbidden,
+        NotThere::Missing | NotThere::Forbidden | NotThere::Folder => Cause::FileMissing,
     };
     Err(Failure::weir(Phase::Response, cause).into())
+}
+
+/// What follows without a file; nothing for a request that is about no path, since that has none to go on with.
+fn fallback_of<'a>(files: &'a FilesPlan, exchange: &Exchange) -> Option<&'a FilesFallback> {
+    files.config.fallback.as_ref().filter(|_| exchange.has_path())
 }
 
 /// Leaves the route for another one.
@@ -149,7 +163,7 @@ fn lead_on<T, U>(
         RouteTarget::Path(path) => {
             let mut target = Vec::new();
             TemplateValues::new(context, Some(route)).write_url(path, &mut target);
-            NextStep::Target(clean_target(&target))
+            NextStep::Target(clean_path(&target).map_err(leads_out)?)
         }
     };
     context.exchange.rerouting_mut().next = Some(next);
@@ -213,13 +227,13 @@ async fn choose<U>(
                 let is_requested = files.is_path_of_request(place);
                 let has_slash = path.is_folder && !lacks_slash(context.exchange, (route, files));
                 let path = FilePath { is_folder: has_slash || !is_requested, ..path };
-                match index(context, files, &path).await? {
+                match index(context, (route, files), &path).await? {
                     Ok(answered) => return Ok(Ok(answered)),
                     Err(why) => not_there = why,
                 }
             }
-            Err(NotThere::Forbidden) => not_there = NotThere::Forbidden,
             Err(NotThere::Missing) => {}
+            Err(why) => not_there = why,
         }
     }
     Ok(Err(not_there))
@@ -264,12 +278,13 @@ async fn encoded_script<U>(
 /// What answers for a folder: its index file, a redirect that adds the slash, or a list of what is in it.
 async fn index<U>(
     context: &mut Context<'_, impl ClientStream, U>,
-    files: &Arc<FilesPlan>,
+    (route, files): (&RoutePlan, &Arc<FilesPlan>),
     folder: &FilePath,
 ) -> Result<Result<FileAnswer, NotThere>, Ended> {
     let slash = if folder.relative.is_empty() { &b""[..] } else { b"/" };
     for name in &files.config.index {
-        let path = [&folder.relative, slash, name.as_bytes()].concat();
+        let Some(name) = index_name(context, (route, files), name) else { continue };
+        let path = [&folder.relative, slash, &name[..]].concat();
         let answered = match look_up(context, files, &path).await? {
             Ok(FolderItem::File(file)) if files.sends => FileAnswer::File(file),
             Ok(FolderItem::Script) => {
@@ -281,10 +296,31 @@ async fn index<U>(
         return Ok(Ok(if folder.is_folder { answered } else { FileAnswer::Slash }));
     }
     Ok(match (files.config.listing, folder.is_folder) {
-        (false, _) => Err(NotThere::Forbidden),
+        (false, false) => Err(NotThere::Folder),
+        (false, true) => Err(NotThere::Forbidden),
         (true, false) => Ok(FileAnswer::Slash),
         (true, true) => Ok(FileAnswer::Listing(folder.clone())),
     })
+}
+
+/// The name that an entry of `index` comes to; `None` where that names no file in the folder.
+fn index_name<'a, U>(
+    context: &Context<'_, impl ClientStream, U>,
+    (route, files): (&RoutePlan, &FilesPlan),
+    name: &'a Template,
+) -> Option<Cow<'a, [u8]>> {
+    if let Some(name) = name.literal() {
+        return Some(name.as_bytes().into());
+    }
+    let values = TemplateValues::new(context, Some(route));
+    let mut written = Vec::new();
+    for part in name.parts() {
+        match part {
+            TemplatePart::Literal(text) => written.extend_from_slice(text.as_bytes()),
+            TemplatePart::Value(value) => values.write_one(value, &mut written),
+        }
+    }
+    is_file_name(&written, files.config.hidden).then_some(written.into())
 }
 
 /// The path that the entry of `try_files` at `place` comes to.
@@ -299,7 +335,7 @@ fn render<U>(
     for part in files.config.try_files[place].parts() {
         match part {
             TemplatePart::Literal(text) => encode_percent(text.as_bytes(), &mut path),
-            TemplatePart::Value(TemplateValue::Path) => {
+            TemplatePart::Value(TemplateValue::Path | TemplateValue::DecodedPath) => {
                 path.extend_from_slice(&path_of(context.exchange, files));
             }
             TemplatePart::Value(value) => values.write_one(value, &mut path),
@@ -375,7 +411,7 @@ async fn send<U>(
     // A body that is rewritten has no parts.
     let rules = ResponseRules {
         has_forms: !files.config.precompressed.is_empty(),
-        has_ranges: route.config.rewrite_body.is_none(),
+        ranges_max: if route.config.rewrite_body.is_none() { route.config.max_ranges } else { 0 },
     };
     let boundary = context.client.worker.random();
     let (fields, text) = (context.exchange.request.fields(), &context.exchange.request_text[..]);
@@ -443,6 +479,7 @@ async fn redirect<U>(context: &mut Context<'_, impl ClientStream, U>) -> Result<
         location.push(b'?');
         location.extend_from_slice(query.of(text));
     }
+    let location = TemplateValues::new(context, context.route()).redirect_url(location);
     let answer = Answer::new(301).with(b"Location", Cow::Owned(location));
     answer::send(context, &answer).await
 }

@@ -5,9 +5,10 @@
 
 use weir_config::{AcceptFrom, Feature, Stage};
 use weir_http::{Authority, FieldName, FieldWriter, ForwardedNode, Version, digits, write_forwarded};
+use weir_observe::{Cause, Failure, Phase};
 
 use crate::exchange::acting;
-use crate::exchange::context::Context;
+use crate::exchange::context::{self, Context};
 use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::Exchange;
@@ -20,10 +21,19 @@ use crate::state::snapshot::ListenerPlan;
 const REQUEST_ID_TAKEN_MAX: usize = 128;
 
 /// Finds out the address of the client, and takes over the id of its request or makes one.
+///
+/// # Errors
+/// A trusted proxy names the client in a way that cannot be read. The address of the proxy does not do instead: it may be allowed more.
 #[inline(always)]
-pub(in crate::exchange) fn begin<S, U>(context: &mut Context<'_, S, U>) {
-    context.known_client_address = Some(context.client_address());
+pub(in crate::exchange) fn begin<S, U>(context: &mut Context<'_, S, U>) -> Result<(), Failure> {
+    let named = context::named_client_address(context.client, context.exchange, context.listener);
+    let Ok(address) = named else {
+        // From here on, it is the peer.
+        return Err(Failure::client(Phase::Request, Cause::ClientAddressBad));
+    };
+    context.known_client_address = Some(address);
     take_request_id(context);
+    Ok(())
 }
 
 #[inline(always)]

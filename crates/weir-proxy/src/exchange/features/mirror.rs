@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::task::{self, Poll};
 
-use weir_config::{Feature, Mirror, MirrorPart, Stage, WhenCondition};
+use weir_config::{DotSegments, Feature, Mirror, MirrorPart, Stage, WhenCondition, clean_path};
 use weir_http::grpc::GrpcStatus;
 use weir_http::{Framing, Method, ResponseHead};
 use weir_observe::{Failure, MirrorShard, RouteShard};
@@ -19,7 +19,6 @@ use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::Exchange;
 use crate::exchange::exchange_state::exchange_mirror::{ComparedField, Copied, ExchangeMirror};
 use crate::exchange::exchange_state::plans::Plans;
-use crate::exchange::features::headers::placeholders::TemplateValues;
 use crate::exchange::features::subrequests::background;
 use crate::exchange::features::subrequests::background::{
     BackgroundRequest, BackgroundRoute, BackgroundTaker,
@@ -27,6 +26,7 @@ use crate::exchange::features::subrequests::background::{
 use crate::exchange::features::subrequests::subrequest;
 use crate::exchange::features::subrequests::subrequest::ResponseTaker;
 use crate::exchange::features::{affinity, grpc};
+use crate::exchange::placeholders::TemplateValues;
 use crate::net::clock;
 use crate::relay::ends::{RelayError, Sink, Source};
 use crate::relay::filter::BodyFilter;
@@ -163,6 +163,10 @@ fn send_one(
             body
         }
     };
+    let Ok(path) = path_of(context, plans, settings) else {
+        shard.failures.increment();
+        return;
+    };
     if !plan.state.try_begin(settings.concurrent_max) {
         shard.busy.increment();
         return;
@@ -184,6 +188,9 @@ fn send_one(
     let whole = context.exchange.record.route.and_then(|route| context.listener.route_plans.get(route));
     let target = whole.and_then(|whole| whole.place_of_target(plans.route));
     let mut copy = copy_of(context, settings);
+    if let Some(path) = path {
+        copy.rewritten = path;
+    }
     copy.copied_from = Some(plans.upstream_index);
     // The client of a call gives the copy as long as it gave the call.
     let given = context.exchange.grpc.and_then(|_| grpc::time_given(context.exchange));
@@ -216,15 +223,38 @@ fn copy_of<S, U>(context: &Context<'_, S, U>, settings: &Mirror) -> Box<Exchange
             token: granted.token.clone(),
             auth: None,
             fields: granted.fields.clone(),
+            is_proven: granted.is_proven,
         })
     };
     copy.authorization = context.exchange.authorization.as_deref().map(known);
     let upstream =
         context.exchange.record.config().map(|config| &*config.snapshot.upstreams[settings.upstream.0]);
     if let Some(upstream) = upstream {
-        affinity::begin(&mut copy, upstream, context.client.now);
+        affinity::begin_by_cookies(&mut copy, upstream, context.client.now);
     }
     copy
+}
+
+/// The path of the copy, where it has one of its own.
+///
+/// # Errors
+/// When that leads elsewhere than the config says, or is one that clients may not send.
+fn path_of<U>(
+    context: &Context<'_, impl ClientEnd, U>,
+    plans: Plans<'_>,
+    settings: &Mirror,
+) -> Result<Option<Vec<u8>>, DotSegments> {
+    let Some(template) = settings.path.as_ref().filter(|_| context.exchange.has_path()) else {
+        return Ok(None);
+    };
+    let mut path = Vec::new();
+    TemplateValues::new(context, Some(plans.route)).write_url(template, &mut path);
+    let path = clean_path(&path)?;
+    let limits = &context.listener.head_limits;
+    // What no request may have for its target, no copy gets by a value of it: an encoded NUL, or a way up by slashes that are decoded.
+    let (mut head, mut text) = (context.exchange.request.clone(), context.exchange.request_text.clone());
+    let is_target = head.replace_target(&mut text, &path, limits).is_ok();
+    if is_target && path.len() <= limits.target_bytes_max { Ok(Some(path)) } else { Err(DotSegments) }
 }
 
 /// The fields that are compared, sorted.

@@ -15,6 +15,7 @@ pub(in crate::exchange) mod answer;
 pub(in crate::exchange) mod subrequests;
 pub(in crate::exchange) mod retries;
 pub(in crate::exchange) mod conditions;
+pub(in crate::exchange) mod tables;
 pub(in crate::exchange) mod headers;
 pub(in crate::exchange) mod affinity;
 pub(in crate::exchange) mod compression;

@@ -14,8 +14,8 @@ use crate::exchange::exchange_state::outcome::{
 };
 use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::features::grpc;
-use crate::exchange::features::headers::placeholders::TemplateValues;
 use crate::exchange::phases::retry;
+use crate::exchange::placeholders::TemplateValues;
 use crate::upstream::stream::ServerStream;
 
 /// Prepares another attempt behind one that has failed, as far as the condition of the upstream lets it.

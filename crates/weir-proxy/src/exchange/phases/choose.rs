@@ -2,17 +2,19 @@
 
 use std::net::IpAddr;
 
-use weir_config::{PathForm, RouteAction, SplitTarget};
+use weir_config::{PathForm, RouteAction, SplitTarget, Template};
 use weir_http::{FieldName, Method, RequestHead, TargetForm};
 use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::route::{RouteId, RouteRequest};
 
 use crate::exchange::context::Context;
 use crate::exchange::exchange_state::client::Client;
+use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::plans::MatchedRoute;
 use crate::exchange::exchange_state::stream::ClientStream;
-use crate::exchange::placeholders::write_path;
+use crate::exchange::placeholders::{TemplateValues, write_path};
+use crate::state::routes::stripped_fields::is_given_by;
 use crate::state::snapshot::{ListenerPlan, RoutePlan, SplitPlan};
 
 /// A request as the routes and the hash keys see it.
@@ -109,6 +111,9 @@ pub(in crate::exchange) fn admit<U>(
         check_upgrade(stream, exchange, route)?;
     }
     limit_body(stream, route)?;
+    if route.access.is_some() || exchange.rerouting().is_some() {
+        admit_apart(exchange, route)?;
+    }
     rewrite(exchange, listener, route);
     Ok(())
 }
@@ -177,7 +182,7 @@ pub(crate) fn route_of_connection(
 
 /// Where a request of this route goes: another plan than that of the route counts from here on only for targets of splits with settings of their own.
 #[inline(always)]
-pub(in crate::exchange) fn target<'a, S, U>(
+pub(in crate::exchange) fn target<'a, S: ClientEnd, U>(
     context: &mut Context<'a, S, U>,
     route: &'a RoutePlan,
 ) -> MatchedRoute<'a> {
@@ -191,7 +196,7 @@ pub(in crate::exchange) fn target<'a, S, U>(
 
 /// The same for a route that does not go to one upstream.
 #[inline(never)]
-fn other_target<'a, S, U>(
+fn other_target<'a, S: ClientEnd, U>(
     context: &mut Context<'a, S, U>,
     route: &'a RoutePlan,
 ) -> (Option<usize>, &'a RoutePlan) {
@@ -206,13 +211,20 @@ fn other_target<'a, S, U>(
     }
 }
 
-/// Draws the target of a split.
-fn draw<'a, S, U>(
+/// Draws the target of a split, or takes the one that the request names.
+fn draw<'a, S: ClientEnd, U>(
     context: &mut Context<'a, S, U>,
     route: &'a RoutePlan,
     (parts, split): (&[SplitTarget], &'a SplitPlan),
 ) -> (Option<usize>, &'a RoutePlan) {
-    let place = split.weights.choose(context.client.worker.random());
+    let place = match &route.config.split_by {
+        None => split.weights.choose(context.client.worker.random()),
+        Some(template) => match named_target(context, route, (parts, template)) {
+            Some(place) => place,
+            // The request is answered: no server gets it.
+            None => return (None, route),
+        },
+    };
     let upstream = parts[place].upstream().map(|upstream| upstream.0);
     let Some(target) = split.targets.get(place).and_then(Option::as_ref) else { return (upstream, route) };
     if target.rewrite != route.rewrite {
@@ -220,6 +232,43 @@ fn draw<'a, S, U>(
         rewrite(context.exchange, context.listener, target);
     }
     (upstream, target)
+}
+
+/// What few requests need on their way to a route.
+///
+/// # Errors
+/// When what was read of the body for a route before is more than this one takes.
+#[cold]
+fn admit_apart(exchange: &mut Exchange, route: &RoutePlan) -> Result<(), Ended> {
+    if exchange.rerouting().is_some() && exchange.replay_buffer.len() > route.body_bytes_max {
+        return Err(Failure::client(Phase::Route, Cause::BodyTooLarge).into());
+    }
+    // What the server says that decides about requests, no client says; but passwords and tokens are asked for before.
+    if let Some(access) = &route.config.access
+        && let Some(forward) = access.forward.as_ref().filter(|forward| !forward.response_headers.is_empty())
+    {
+        exchange.withhold(|name| is_given_by(forward, name) && !access.reads_credentials_of(name));
+    }
+    Ok(())
+}
+
+/// The target of a split that the request names: that of the upstream of this name, or the answer to requests that name none.
+fn named_target<S, U>(
+    context: &Context<'_, S, U>,
+    route: &RoutePlan,
+    (parts, template): (&[SplitTarget], &Template),
+) -> Option<usize>
+where
+    S: ClientEnd,
+{
+    let mut name = Vec::new();
+    TemplateValues::new(context, Some(route)).write_own_key(template, &mut name);
+    let upstreams = &context.config.snapshot.upstreams;
+    let is_named = |part: &SplitTarget| {
+        part.upstream().is_some_and(|upstream| upstreams[upstream.0].config.name.as_bytes() == name)
+    };
+    let answers = |part: &SplitTarget| part.upstream().is_none();
+    parts.iter().position(is_named).or_else(|| parts.iter().position(answers))
 }
 
 /// The limit on the length of the body, which depends on the route.

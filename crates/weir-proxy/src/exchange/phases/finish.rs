@@ -2,6 +2,7 @@
 
 use weir_config::{Feature, Stage};
 use weir_observe::{Failure, Phase};
+use weir_traffic::table::ExchangeResult;
 
 use crate::exchange::acting;
 use crate::exchange::context::Context;
@@ -12,7 +13,7 @@ use crate::exchange::exchange_state::outcome::RespondingServer;
 use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::exchange_state::record::Record;
 use crate::exchange::telemetry::{log, recording, trace};
-use crate::net::clock;
+use crate::net::clock::{self, Instant};
 use crate::state::worker_config::WorkerConfig;
 use crate::upstream::stream::{ServerStream as _, Servers};
 
@@ -58,6 +59,19 @@ fn count_route(record: &Record, config: &WorkerConfig, worker: usize) {
     }
 }
 
+/// Counts the exchange where limits and tables count what it has come to.
+#[cold]
+fn settle(exchange: &mut Exchange, now: Instant) {
+    let Record { status, bytes_in, body_in, bytes_out, .. } = exchange.record;
+    if !exchange.limits.tracked.is_empty() {
+        acting::note(Stage::Finish, Feature::Tables);
+    }
+    acting::note(Stage::Finish, Feature::Limits);
+    // A failure is one, whatever the page in its place says: a redirect to a login page does not hide a wrong password.
+    let status = exchange.failed_page().map_or(status, |page| page.replaced);
+    exchange.limits.settle(ExchangeResult { status, bytes_in: bytes_in + body_in, bytes_out }, now);
+}
+
 /// Counts the exchange, writes its line of the access log, and records it.
 pub(in crate::exchange) fn record<U>(context: &mut Context<'_, impl ClientEnd, U>) {
     let config = context.config;
@@ -68,8 +82,7 @@ pub(in crate::exchange) fn record<U>(context: &mut Context<'_, impl ClientEnd, U
         keep_first_line(context);
     }
     if context.exchange.limits.is_asked() {
-        acting::note(Stage::Finish, Feature::Limits);
-        context.exchange.limits.settle(context.exchange.record.status, context.client.now);
+        settle(context.exchange, context.client.now);
     }
     let grpc_status = context.exchange.grpc_status();
     let record = &mut context.exchange.record;

@@ -31,7 +31,7 @@ pub(in crate::exchange) fn poll_turn<U>(
         cx.waker().wake_by_ref();
         return Poll::Pending;
     };
-    if context.exchange.limits.by.is_none() {
+    if let Some(plan) = plan.filter(|_| context.exchange.limits.by.is_none()) {
         plan.state.shards.of(context.client.worker.index).paced.increment();
         context.exchange.limits.by = Some(RuleInForce::Limit(Arc::clone(plan)));
     }

@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::task::{self, Poll};
 use std::time::Duration;
 
+use tokio::sync::oneshot;
 use weir_observe::{Cause, Failure, Phase};
 
 use crate::exchange::context::Context;
@@ -32,6 +33,32 @@ pub(in crate::exchange) fn before_retry<U>(
     history: &mut AttemptHistory,
 ) -> Pause<impl Future<Output = Result<(), Ended>>> {
     Pause(history.pause.take().map(|time| Box::pin(hold(context, time))))
+}
+
+/// Waits for what another task has been asked, at most for so long: its answer, if it has one by then.
+///
+/// # Errors
+/// When the client leaves meanwhile, or the exchange is ended.
+pub(in crate::exchange) async fn for_answer<T, U>(
+    context: &mut Context<'_, impl ClientEnd, U>,
+    mut asked: oneshot::Receiver<Option<T>>,
+    longest: Duration,
+) -> Result<Option<T>, Ended> {
+    context.client.deadline.set(clock::now(), Some(longest));
+    let answer = std::future::poll_fn(|cx| {
+        if let Poll::Ready(answer) = Pin::new(&mut asked).poll(cx) {
+            return Poll::Ready(Ok(answer.ok().flatten()));
+        }
+        if let Some(cause) = context.stream.poll_gone(cx, context.client) {
+            return Poll::Ready(Err(Failure::client(Phase::Queue, cause)));
+        }
+        context.report(Activity::Queue);
+        let is_over = context.client.deadline.poll_passed();
+        is_over.map(|()| context.client.deadline.cut_failure(Phase::Queue).map_or(Ok(None), Err))
+    });
+    let answer = answer.await.map_err(Ended::Failed);
+    context.client.deadline.set_at(None);
+    answer
 }
 
 /// Waits for so long.

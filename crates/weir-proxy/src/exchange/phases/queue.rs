@@ -8,10 +8,11 @@ use std::rc::Rc;
 use std::task::{self, Poll};
 
 use tokio::sync::oneshot;
-use weir_observe::{Cause, Failure, Party, Phase, UpstreamShard};
+use weir_observe::{AffinityOutcome, Cause, Failure, Party, Phase, UpstreamShard};
 use weir_traffic::ServerId;
 use weir_traffic::admission::{AdmissionDecision, AdmissionRequest, Enqueued, QueueWait, WaitOutcome};
-use weir_traffic::balance::{Pick, WhenFull};
+use weir_traffic::balance::{HashKey, Pick, WhenFull};
+use weir_traffic::hash_bytes;
 use weir_traffic::limit::ClientKey;
 use weir_traffic::queue::{QueueClass, Ticket};
 
@@ -21,6 +22,7 @@ use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::Ended;
 use crate::exchange::exchange_state::outcome::AttemptHistory;
 use crate::exchange::exchange_state::plans::Plans;
+use crate::exchange::placeholders::TemplateValues;
 use crate::net::clock::{self, Instant};
 use crate::state::connections::activity::Activity;
 use crate::state::servers::upstream::queue::notify;
@@ -75,11 +77,15 @@ pub(in crate::exchange) fn admit<'a, U>(
     let history = &*history;
     let newest = newer(context.client, plans);
     if let Some((config, upstream)) = &newest {
-        context.exchange.record.move_on(config, *upstream);
+        context.exchange.move_on(config, *upstream);
+        let plan = config.upstream_plan(*upstream);
+        if plan.is_dynamic() {
+            context.exchange.follow_named_server(plan);
+        }
     }
     let Plans { config, upstream: plan, upstream_index: upstream, .. } = on_newest(&newest, plans);
     let balancer = plan.balancer();
-    let hash = balancer.hash_key().and_then(|key| key.hash(&context.routable()));
+    let hash = balancer.hash_key().and_then(|key| hash(context, on_newest(&newest, plans), key));
     let slot = |server| Slot { config: Rc::clone(config), upstream, server };
     let now_ms = if balancer.measures_latency() { plan.millis(context.client.now) } else { 0 };
     let pick = Pick { hash, excluded: &history.excluded, random: context.client.worker.random(), now_ms };
@@ -93,7 +99,7 @@ pub(in crate::exchange) fn admit<'a, U>(
         AdmissionDecision::Server(server) => return Ok(SlotGrant::Now(slot(server))),
         AdmissionDecision::NoneEligible => {
             context.exchange.attempt_trace.no_server(balancer.states(), context.client.now);
-            return Err(history.or_last(Failure::weir(Phase::Queue, Cause::NoServer).into()));
+            return Err(history.or_last(none_eligible(context, on_newest(&newest, plans)).into()));
         }
         AdmissionDecision::Wait(_) if !context.exchange.waits_for_slot => {
             return Err(Failure::weir(Phase::Queue, Cause::AllServersFull).into());
@@ -104,6 +110,31 @@ pub(in crate::exchange) fn admit<'a, U>(
         let admitted = wait_for_slot(context, on_newest(&newest, plans), pick, own).await;
         admitted.map_err(|ended| history.or_last(ended))
     })))
+}
+
+/// The hash of the key of the request, by which consistent hashing chooses; `None` without one.
+fn hash<U>(context: &Context<'_, impl ClientEnd, U>, plans: Plans<'_>, key: &HashKey) -> Option<u64> {
+    match (key, &plans.upstream.config.hash_template) {
+        (HashKey::Made, Some(template)) => {
+            let mut text = Vec::new();
+            let values = TemplateValues::new(context, Some(plans.route));
+            values.write_own_key(template, &mut text).then(|| hash_bytes(&text))
+        }
+        (key, _) => key.hash(&context.routable()),
+    }
+}
+
+/// Why no server may take the request: that may be because it belongs to one.
+#[cold]
+fn none_eligible<U>(context: &mut Context<'_, impl ClientEnd, U>, plans: Plans<'_>) -> Failure {
+    let is_bound = context.exchange.affinity.server.is_some();
+    if !is_bound || plans.upstream.is_dynamic() || plans.upstream.when_full != WhenFull::Never {
+        return Failure::weir(Phase::Queue, Cause::NoServer);
+    }
+    let outcome = AffinityOutcome::Unavailable;
+    context.exchange.record.affinity = Some(outcome);
+    plans.upstream_shard().affinity[outcome as usize].increment();
+    Failure::weir(Phase::Queue, Cause::AffinityUnavailable)
 }
 
 /// The plans by the config that the exchange has moved on to, if it has.
@@ -134,10 +165,24 @@ async fn wait_for_slot<U>(
     context.exchange.record.spend(Phase::Queue, now);
     context.client.now = now;
     let server = outcome.map_err(Ended::Failed)?;
+    if plan.when_full == WhenFull::Never && own.is_some_and(|own| own != server) {
+        // Its own server went while it waited for it.
+        plan.admission.give_back(server);
+        plan.serve_queue();
+        return Err(none_eligible(context, plans).into());
+    }
+    let newest = newer(context.client, plans);
+    let of_newest = newest.as_ref().map_or(plan, |(config, upstream)| config.upstream_plan(*upstream));
+    if of_newest.is_dynamic() && !context.exchange.is_named(of_newest, server) {
+        // The place is that of another name by now.
+        plan.admission.give_back(server);
+        plan.serve_queue();
+        return Err(none_eligible(context, plans).into());
+    }
     // After a wait, the server may be one of the newest config only.
-    match newer(context.client, plans) {
+    match newest {
         Some((config, upstream)) => {
-            context.exchange.record.move_on(&config, upstream);
+            context.exchange.move_on(&config, upstream);
             Ok(Slot { config, upstream, server })
         }
         None if server.index() < plan.config.servers.len() => {
@@ -155,6 +200,10 @@ fn private_server(client: &mut Client, plans: Plans<'_>) -> Option<ServerId> {
 
 #[inline(never)]
 fn find_private_server(client: &mut Client, plans: Plans<'_>) -> Option<ServerId> {
+    if plans.upstream.is_dynamic() {
+        // That of this request is the one that it names, and no other.
+        return None;
+    }
     let servers = plans.config.used_servers(plans.upstream_index);
     let index = client.pinned.private_server(&servers, client.now)?;
     u32::try_from(index).ok().map(ServerId)
@@ -186,7 +235,8 @@ async fn wait<U>(
     let record = &mut context.exchange.record;
     record.queue_position = record.queue_position.max(u32::try_from(ahead).unwrap_or(u32::MAX));
     let own_until = own.and(plan.config.queue.affinity_wait).map(|wait| wait.min(limit));
-    let own_until = own_until.filter(|_| own != private_server(context.client, plans));
+    let own_until = own_until
+        .filter(|_| plan.when_full != WhenFull::Never && own != private_server(context.client, plans));
     let shard = plans.upstream_shard();
     // Only after the entry: a reader of the metric can rely on later exchanges being queued behind this one.
     shard.queued.increment();

@@ -101,6 +101,9 @@ fn facts_of(
     cause: RetryCause,
 ) -> FailedAttempt {
     let plan = plans.upstream;
+    // What other routes have tried is no matter of this one.
+    let before = exchange.rerouting().and_then(|rerouting| rerouting.before);
+    let (attempts_before, began) = before.unwrap_or((0, exchange.attempt_trace.first().began));
     FailedAttempt {
         cause,
         sent_any: failed.sent_any,
@@ -113,13 +116,13 @@ fn facts_of(
         untried_server: history.leaves_untried(plan, failed.server),
         was_unread: failed.unread,
         was_refused: failed.failure.cause == Cause::Refused,
-        attempts: exchange.record.attempts - history.refused - history.unreached,
+        attempts: exchange.record.attempts - attempts_before - history.refused - history.unreached,
         refused: history.refused,
         unreached: history.unreached,
         stale_connections: history.stale_connections,
         unprocessed: history.unprocessed,
         // A wait in the queue before the first attempt is none of its time.
-        elapsed: exchange.record.accounted.saturating_duration_since(exchange.attempt_trace.first().began),
+        elapsed: exchange.record.accounted.saturating_duration_since(began),
     }
 }
 

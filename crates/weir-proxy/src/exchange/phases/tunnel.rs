@@ -15,6 +15,7 @@ use crate::exchange::context::Context;
 use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::Exchange;
+use crate::exchange::exchange_state::exchange_limits::ExchangeHolds;
 use crate::exchange::exchange_state::lingering;
 use crate::exchange::exchange_state::lingering::FAREWELL_TIME;
 use crate::exchange::exchange_state::plans::Plans;
@@ -27,7 +28,6 @@ use crate::relay::throttle::Throttle;
 use crate::relay::tunnel::end::TunnelEnd;
 use crate::relay::tunnel::{BrokenSide, Side, Tunnel};
 use crate::state::connections::activity::Activity;
-use crate::state::limits::limit::LimitHold;
 use crate::state::tracing::recorder::TunnelTrace;
 use crate::upstream::slot::Slot;
 use crate::upstream::tunnel::ServerEnd;
@@ -71,8 +71,8 @@ pub(crate) struct Tunnelled {
     is_logged: bool,
     /// The request and its response, if the log may show them.
     logged: Option<Box<Exchange>>,
-    /// What limits by key hold for it.
-    holds: Vec<LimitHold>,
+    /// What limits by key and tables hold for it, if any does.
+    holds: Option<Box<ExchangeHolds>>,
     /// What the recorder and the collector of traces will want to know of the beginning.
     tunnel_trace: Option<Box<TunnelTrace>>,
     _counted: OpenTunnelCount,
@@ -163,7 +163,7 @@ impl Tunnelled {
         let now = clock::now();
         client.now = now;
         let mut exchange = self.lend_exchange();
-        exchange.limits.give_back_holds(std::mem::take(&mut self.holds));
+        exchange.limits.give_back_holds(self.holds.take());
         let record = &mut exchange.record;
         record.spend(Phase::Relay, now);
         record.bytes_in += self.tunnel.moved().0;

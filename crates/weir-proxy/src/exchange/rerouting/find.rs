@@ -1,7 +1,6 @@
 //! The route of a request on a listener with rewrites, routes that lead to others, internal routes, conditions, or routes in the order of the file.
 
-use weir_config::{Feature, RouteAction, Stage};
-use weir_http::TargetForm;
+use weir_config::{Feature, RewriteFlag, RewriteRule, RouteAction, Stage};
 use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::route::RouteId;
 
@@ -30,8 +29,11 @@ pub(in crate::exchange) fn find<U>(
 
 #[cold]
 fn find_apart<U>(context: &mut Context<'_, impl ClientEnd, U>) -> Result<Option<RouteId>, Ended> {
-    let has_path = !is_without_path(context);
+    let has_path = context.exchange.has_path();
     let mut is_inside = false;
+    if !has_path && context.listener.config.rewrites.iter().any(leads_elsewhere) {
+        return Ok(None);
+    }
     if has_path && !context.listener.config.rewrites.is_empty() {
         acting::note(Stage::RequestHead, Feature::Rewrite);
         match rewrites::apply(context, &context.listener.config.rewrites, None)? {
@@ -49,6 +51,7 @@ fn find_apart<U>(context: &mut Context<'_, impl ClientEnd, U>) -> Result<Option<
         match enter(context, found, is_inside)? {
             Entered::Here(route) => return Ok(Some(route)),
             Entered::OtherPath => is_inside = true,
+            Entered::Nowhere => return Ok(None),
         }
     }
 }
@@ -58,17 +61,19 @@ fn look_up<U>(context: &Context<'_, impl ClientEnd, U>) -> Option<RouteId> {
     conditions::find_route(context)
 }
 
-/// Whether the request is about no path: `OPTIONS *`, and `CONNECT` to a host.
-fn is_without_path<S, U>(context: &Context<'_, S, U>) -> bool {
-    matches!(context.exchange.request.target_form(), TargetForm::Asterisk | TargetForm::Authority)
-}
-
 /// Where a request has come to.
 enum Entered {
     /// To the route that takes it.
     Here(RouteId),
     /// Its path is another one, by which it is routed anew.
     OtherPath,
+    /// Nowhere: the route sends paths to other routes, and the request has none.
+    Nowhere,
+}
+
+/// Whether a rewrite takes requests to other routes. One without a path cannot follow, and must not stay where nothing else would have.
+fn leads_elsewhere(rule: &RewriteRule) -> bool {
+    matches!(rule.flag, RewriteFlag::Continue | RewriteFlag::Last)
 }
 
 /// Goes by the rewrites of a route, and on to the one that it names.
@@ -88,19 +93,22 @@ fn enter<U>(
         if route.config.internal && !is_inside {
             return Err(Failure::client(Phase::Route, Cause::InternalRoute).into());
         }
-        if !route.config.rewrites.is_empty() && !is_without_path(context) {
+        if !context.exchange.has_path() && route.config.rewrites.iter().any(leads_elsewhere) {
+            return Ok(Entered::Nowhere);
+        }
+        if !route.config.rewrites.is_empty() && context.exchange.has_path() {
             acting::note(Stage::Route, Feature::Rewrite);
             match rewrites::apply(context, &route.config.rewrites, Some(route))? {
                 Rewritten::Unchanged | Rewritten::Stays => {}
                 Rewritten::Changed => {
-                    context.exchange.rerouting_mut().count()?;
+                    context.exchange.rerouting_mut().leave(at.index())?;
                     return Ok(Entered::OtherPath);
                 }
                 Rewritten::Redirect(status, location) => return redirect(context, status, location),
             }
         }
         let RouteAction::Then(name) = &route.config.action else { return Ok(Entered::Here(at)) };
-        context.exchange.rerouting_mut().count()?;
+        context.exchange.rerouting_mut().leave(at.index())?;
         // The config check has seen that there is one.
         let place = listener.route_named(name).ok_or(Failure::weir(Phase::Route, Cause::NoRoute))?;
         at = RouteId(u32::try_from(place).unwrap_or(u32::MAX));
@@ -123,6 +131,7 @@ pub(in crate::exchange) fn find_inside<U>(
         match enter(context, found, true)? {
             Entered::Here(route) => return Ok(Some(route)),
             Entered::OtherPath => {}
+            Entered::Nowhere => return Ok(None),
         }
     }
 }

@@ -5,4 +5,5 @@
 //! that it comes to is entered as if it had matched at first: its lists, limits and authentication are asked. Must not answer.
 
 pub(in crate::exchange) mod find;
+pub(in crate::exchange) mod accel;
 pub(in crate::exchange) mod rewrites;

@@ -25,6 +25,8 @@ limit.rate = { rate = "1000000/s", fields_in_responses = true }
 limit.user = { rate = "1000000/s", key = "{user}" }
 limit.slow.bandwidth = "1kB/s"
 cache.pages.memory = "16MiB"
+table.clients = { store = ["http_req_rate(10s)", "gpc0"], increment.gpc0 = "status >= 400" }
+table.users = { store = "http_req_cnt", key = "{user}" }
 listener.web.address = "127.0.0.1:0"
 listener.web.request_id = { in_response = true }
 listener.web.rewrite = [{ pattern = '^/never$', replacement = "/" }]
@@ -34,6 +36,7 @@ upstream = "many"
 rewrite = [{ pattern = '^/many/never$', replacement = "/many/", flag = "break" }]
 lists = ["net", "team"]
 limited_by = ["rate", "user"]
+track = ["clients", "users"]
 basic = { users = { ann = "$$2y$$05$$Z6hikxcfC7bLKHcgLQ/PtOy78ejcxa.dCYIcARnkDT4yJpC/sdZfm" } }
 cache = "pages"
 buffer_requests = {}
@@ -70,7 +73,7 @@ servers = ["10.0.1.1:80"]
 const CREDENTIALS: &str = "Basic YW5uOnNlY3JldA==";
 
 /// Rows that no exchange in memory comes to.
-const ELSEWHERE: [(Stage, Feature); 8] = [
+const ELSEWHERE: [(Stage, Feature); 10] = [
     // A collector of traces, an authority, a disk.
     (Stage::RequestHead, Feature::Telemetry),
     (Stage::Server, Feature::Telemetry),
@@ -81,6 +84,9 @@ const ELSEWHERE: [(Stage, Feature); 8] = [
     (Stage::Server, Feature::Affinity),
     // Fields of a client that are left out, as others are that a route takes out.
     (Stage::Server, Feature::Rewriting),
+    // Servers that ask for something, and send requests on.
+    (Stage::ResponseHead, Feature::Accel),
+    (Stage::ResponseFields, Feature::Accel),
     // A response that is stored and then stale.
     (Stage::Server, Feature::Cache),
 ];

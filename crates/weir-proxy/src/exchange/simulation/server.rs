@@ -26,7 +26,7 @@ use crate::relay::ends::{RelayError, Sink, Source};
 use crate::relay::tunnel::memory_end::MemoryEnd;
 use crate::state::worker::Worker;
 use crate::upstream::pinned::PinnedConnections;
-use crate::upstream::proxy_header::Header;
+use crate::upstream::proxy_header::ConnectionIdentity;
 use crate::upstream::stream::{
     Destination, HeadError, OutgoingFields, RequestLine, ServerStream, Servers, Unprocessed,
 };
@@ -209,7 +209,7 @@ impl Servers for MemoryServers {
     fn open(
         &mut self,
         _to: Destination<'_>,
-        _header: Option<Header>,
+        _identity: ConnectionIdentity,
         _behind: Behind,
         _worker: Rc<Worker>,
     ) -> impl Future<Output = Result<(), Failure>> {

@@ -16,7 +16,7 @@ use crate::exchange::exchange_state::stream::ClientStream;
 use crate::exchange::features::access_lists::ListVerdict;
 use crate::exchange::features::answer;
 use crate::exchange::features::error_pages::{lead_on, remote_page};
-use crate::exchange::features::{access_lists, authentication, cache, files, limits, mirror};
+use crate::exchange::features::{access_lists, authentication, cache, files, limits, mirror, tables};
 use crate::exchange::phases::end::{EarlyEnd, End};
 use crate::state::snapshot::RoutePlan;
 use crate::upstream::stream::Servers;
@@ -113,6 +113,11 @@ fn advance<'a, U>(
                     acting::note(Stage::Route, Feature::Headers);
                 }
             }
+            Feature::Tables => {
+                if let Some(rules) = &matched.route.rules {
+                    tables::track(context, (Some(matched.route), rules), row.stage);
+                }
+            }
             Feature::AccessLists => match access_lists::ask(context, matched.route, row.stage)? {
                 ListVerdict::Open => {}
                 ListVerdict::Allowed => *rows = rows.without(RowSet::row(row.stage, Feature::Limits)),
@@ -129,7 +134,7 @@ fn advance<'a, U>(
     Ok(None)
 }
 
-/// The same for a connection of TCP, which has lists and limits alone.
+/// The same for a connection of TCP, which has tables, lists and limits alone.
 ///
 /// # Errors
 /// When it is refused, or the client leaves meanwhile.
@@ -137,6 +142,9 @@ pub(in crate::exchange) async fn pass_connection<U>(
     context: &mut Context<'_, impl ClientEnd, U>,
     route: &RoutePlan,
 ) -> Result<(), Ended> {
+    if let Some(rules) = route.rules.as_ref().filter(|rules| !rules.tables.is_empty()) {
+        tables::track(context, (Some(route), rules), Stage::Route);
+    }
     match access_lists::ask(context, route, Stage::Route)? {
         ListVerdict::Allowed => return Ok(()),
         ListVerdict::Tarpit(list) => return Err(Box::pin(access_lists::put_off(context, list)).await),

@@ -34,7 +34,10 @@ fn give_up_page<S, U>(context: &mut Context<'_, S, U>) -> Option<Failure> {
     context.exchange.failed_page()?;
     let page = context.exchange.rerouting_mut().page.as_mut()?;
     page.status = None;
-    let (first, retry_after) = (page.failure, page.retry_after);
+    let (first, retry_after, refusal) = (page.failure, page.retry_after, std::mem::take(&mut page.refusal));
+    if first.is_some() && context.exchange.limits.is_asked() {
+        context.exchange.limits.restore_refusal(refusal);
+    }
     context.exchange.retry_after = retry_after.filter(|_| first.is_some()).or(context.exchange.retry_after);
     first
 }

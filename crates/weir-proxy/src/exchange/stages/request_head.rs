@@ -11,7 +11,7 @@ use crate::exchange::exchange_state::exchange::Ended;
 use crate::exchange::exchange_state::plans::MatchedRoute;
 use crate::exchange::exchange_state::stream::ClientStream;
 use crate::exchange::features::answer;
-use crate::exchange::features::{access_lists, acme_challenge, cors, forwarded, grpc};
+use crate::exchange::features::{access_lists, acme_challenge, cors, forwarded, grpc, tables};
 use crate::exchange::phases::end::EarlyEnd;
 use crate::exchange::phases::{admit, choose};
 use crate::exchange::rerouting::find;
@@ -29,8 +29,11 @@ pub(in crate::exchange) fn admit<U>(
     trace::begin(context);
     grpc::recognize(context.exchange);
     admit::begin(context);
-    forwarded::begin(context);
+    forwarded::begin(context)?;
     admit::check(context)?;
+    if let Some(stripped) = context.listener.withheld_from(context.client.peer) {
+        context.exchange.withhold(|name| stripped.covers(name));
+    }
     let exchange = &*context.exchange;
     let is_last_hop = exchange.request.max_forwards(&exchange.request_text) == Some(0);
     let has_challenges = context.config.snapshot.issuers.is_some();
@@ -60,10 +63,12 @@ async fn answer_without_route<U>(
 pub(in crate::exchange) fn route<'a, U>(
     context: &mut Context<'a, impl ClientStream, U>,
 ) -> Result<MatchedRoute<'a>, Ended> {
-    let Some(route) = choose::route(context, find::find)? else {
-        return Err(refuse_without_route(context));
-    };
-    enter(context, route)
+    match choose::route(context, find::find) {
+        Ok(Some(route)) => enter(context, route),
+        Ok(None) => Err(refuse_without_route(context, Failure::weir(Phase::Route, Cause::NoRoute))),
+        Err(Ended::Failed(failure)) => Err(refuse_without_route(context, failure)),
+        Err(ended) => Err(ended),
+    }
 }
 
 /// Enters a route: whether it takes the request, and where it sends it.
@@ -88,12 +93,15 @@ pub(in crate::exchange) fn enter<'a, U>(
     Ok(choose::target(context, route))
 }
 
-/// The lists and limits of the listener hold for requests that no route takes, too.
+/// The tables, lists and limits of the listener hold for requests that no route takes, too.
 #[cold]
-fn refuse_without_route<U>(context: &mut Context<'_, impl ClientStream, U>) -> Ended {
+fn refuse_without_route<U>(context: &mut Context<'_, impl ClientStream, U>, failure: Failure) -> Ended {
     let rules = context.listener.rules.as_ref();
+    if let Some(rules) = rules.filter(|rules| !rules.tables.is_empty()) {
+        tables::track(context, (None, rules), Stage::Route);
+    }
     match rules.map(|rules| access_lists::pass_without_route(context, rules)) {
-        Some(Err(failure)) => failure.into(),
-        Some(Ok(())) | None => Failure::weir(Phase::Route, Cause::NoRoute).into(),
+        Some(Err(refused)) => refused.into(),
+        Some(Ok(())) | None => failure.into(),
     }
 }

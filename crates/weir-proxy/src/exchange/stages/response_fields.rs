@@ -24,6 +24,6 @@ pub(in crate::exchange) async fn switch<T: ServerStream, U>(
 ) -> Result<End, Ended> {
     response::begin_tunnel(context, plans, &mut responding);
     // A tunnel keeps its record and little else: whether it has a line is decided as it begins.
-    conditions::decide_line(context);
+    conditions::ask_at_end(context);
     upgrade::run(context, plans, responding).await
 }

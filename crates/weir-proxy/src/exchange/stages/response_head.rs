@@ -14,6 +14,7 @@ use crate::exchange::features::retries;
 use crate::exchange::features::{buffering, cache, mirror};
 use crate::exchange::phases::attempt_response::AttemptResponse;
 use crate::exchange::phases::end::End;
+use crate::exchange::rerouting::accel;
 use crate::state::crashes::faults;
 use crate::state::crashes::faults::FaultPoint;
 use crate::upstream::stream::{ServerStream, Servers};
@@ -77,6 +78,7 @@ pub(in crate::exchange) async fn take<U: Servers>(
     let mut rows = plans.route.rows.and(const { RowSet::at(Stage::ResponseHead) });
     while let Some(row) = rows.take_first() {
         match row.feature {
+            Feature::Accel => response = Box::pin(accel::obey(context, plans, response)).await?,
             Feature::Cache if context.exchange.cache_use.is_some() => {
                 context.exchange.mirror = None;
                 match cache::response::take(context, plans, response).await? {
@@ -85,18 +87,16 @@ pub(in crate::exchange) async fn take<U: Servers>(
                 }
             }
             Feature::Mirror => mirror::note_head(context, plans, response.server.head()),
-            // In place of a page already: the status is that of the failure.
-            Feature::ErrorPages if context.exchange.failed_page().is_some() => {
-                let status = context.exchange.response.status();
-                let shown = context.exchange.status_of_answer(status);
-                if shown != status {
-                    context.exchange.response.replace_status(shown);
-                }
-            }
+            // It is in place of a page already.
+            Feature::ErrorPages if context.exchange.failed_page().is_some() => {}
             Feature::ErrorPages => match intercept::find(context, plans, &response).await {
                 Replacement::None => {}
                 Replacement::GoesOn(page, step) => {
                     let status = context.exchange.response.status();
+                    if context.exchange.mirror.is_some() {
+                        mirror::send(context, plans);
+                    }
+                    intercept::keep_explanation(context.exchange, step, response.server.head());
                     intercept::drop_response(context, plans, response).await;
                     lead_on::begin(context, (Some(plans.route), page, step), (status, None));
                     return Err(Ended::Rerouted);
@@ -107,7 +107,10 @@ pub(in crate::exchange) async fn take<U: Servers>(
                     return done(context, plans, end);
                 }
             },
-            Feature::Buffering if buffering::response::is_wanted(context.exchange, plans.route) => {
+            Feature::Buffering
+                if buffering::response::is_wanted(context.exchange, plans.route)
+                    && !accel::forbids_buffering(context.exchange, plans.route, response.server.head()) =>
+            {
                 let end = buffering::response::run(context, plans, response).await?;
                 return done(context, plans, end);
             }

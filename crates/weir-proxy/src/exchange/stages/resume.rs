@@ -14,6 +14,7 @@ use crate::exchange::features::answer::error_page;
 use crate::exchange::features::error_pages::{lead_on, remote_page};
 use crate::exchange::features::{access_lists, answer};
 use crate::exchange::phases::end::End;
+use crate::exchange::placeholders::TemplateValues;
 use crate::exchange::rerouting::{find, rewrites};
 use crate::responder::Answer;
 use crate::upstream::stream::Servers;
@@ -31,6 +32,10 @@ pub(in crate::exchange) fn route<'a, U>(
     leave_route(context);
     let place = match next {
         Some(NextStep::Route(place)) => Some(place),
+        Some(NextStep::TargetOn(place, target)) => {
+            rewrites::replace_target(context, &target)?;
+            Some(place)
+        }
         Some(NextStep::Target(target)) => {
             rewrites::replace_target(context, &target)?;
             None
@@ -55,11 +60,20 @@ pub(in crate::exchange) fn route<'a, U>(
 
 /// Forgets what the route that is left has found out or begun. What it has counted is not counted again.
 fn leave_route<S, U>(context: &mut Context<'_, S, U>) {
-    let rules = context.route().and_then(|route| route.rules.as_deref());
+    if let Some(at) = context.exchange.record.route {
+        let way = context.exchange.rerouting_mut();
+        way.left.push(at);
+        way.matched_path = None;
+    }
     let exchange = &mut *context.exchange;
-    let asked = exchange.limits.asked.iter().filter_map(|(place, _)| rules?.limits.get(*place));
-    let asked: Vec<_> = asked.map(|limit| limit.plan.clone()).collect();
-    exchange.rerouting_mut().asked.extend(asked);
+    if exchange.limits.is_asked() {
+        let asked = std::mem::take(&mut exchange.limits.asked);
+        exchange.rerouting_mut().asked.extend(asked.into_iter().map(|(plan, _)| plan));
+        exchange.limits.tag.clear();
+    }
+    let (attempts, now) = (exchange.record.attempts, exchange.record.accounted);
+    exchange.rerouting_mut().before = Some((attempts, now));
+    exchange.note_tried();
     exchange.begin_again();
 }
 
@@ -73,6 +87,7 @@ pub(in crate::exchange) async fn answer(
     match context.exchange.rerouting_mut().next.take() {
         Some(NextStep::Redirect(status, location)) => redirect(context, status, location).await.map(Some),
         Some(NextStep::PageRedirect(status, location)) => {
+            let location = TemplateValues::new(context, context.route()).redirect_url(location);
             let answered = Answer::new(status).with(b"Location", location);
             answer::pass_on(context, &answered).await.map(Some)
         }
@@ -107,6 +122,7 @@ async fn redirect(
             }
         }
     }
+    let location = TemplateValues::new(context, context.route()).redirect_url(location);
     answer::pass_on(context, &Answer::new(status).with(b"Location", location)).await
 }
 

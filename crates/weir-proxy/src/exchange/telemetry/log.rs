@@ -4,10 +4,11 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 use weir_http::grpc::GrpcStatus;
-use weir_http::{FieldName, Framing, ResponseHead};
+use weir_http::{FieldName, Framing, ResponseHead, digits};
 use weir_observe::access_log::{ExchangeRecord, FieldSource, OpenConnections, UnixMicros};
 use weir_traffic::affinity::cookie_value;
 use weir_traffic::route::query_value;
+use weir_traffic::table::TableCounter;
 
 use crate::exchange::context;
 use crate::exchange::exchange_state::client::Client;
@@ -16,17 +17,18 @@ use crate::exchange::exchange_state::exchange::Exchange;
 use crate::exchange::exchange_state::record::Record;
 use crate::exchange::exchange_state::response::body_coding::BodyCoding;
 use crate::exchange::placeholders::TemplateValues;
+use crate::exchange::proxy_values;
 use crate::net::clock;
 use crate::net::peer::Peer;
 use crate::state::log_batches::LogBatches;
 use crate::state::snapshot::{ListenerPlan, RoutePlan, Snapshot};
 use crate::state::worker_config::WorkerConfig;
-use weir_config::{RouteAccessLog, WhenCondition};
+use weir_config::{AccessLog, ProxyValue, RouteAccessLog, TemplateValue};
 
 /// Writes the line of an exchange, if its route or its listener logs.
 pub(crate) fn write(client: &Client, stream: &impl ClientEnd, exchange: &Exchange, config: &WorkerConfig) {
     let add = |log: &LogBatches| {
-        if exchange.record.is_unlogged && condition(&exchange.record, config).is_some() {
+        if exchange.record.is_unlogged && log_of(&exchange.record, config).selects() {
             return;
         }
         log.add(|format, text| {
@@ -44,14 +46,11 @@ pub(crate) fn write(client: &Client, stream: &impl ClientEnd, exchange: &Exchang
     add(log);
 }
 
-/// The condition of the log that an exchange has its line in.
-pub(in crate::exchange) fn condition<'a>(
-    record: &Record,
-    config: &'a WorkerConfig,
-) -> Option<&'a WhenCondition> {
+/// The log that an exchange has its line in.
+pub(in crate::exchange) fn log_of<'a>(record: &Record, config: &'a WorkerConfig) -> &'a AccessLog {
     let listener = &config.snapshot.listeners[record.listener()];
     let own = record.route.and_then(|route| listener.route_plans[route].config.access_log.own());
-    own.unwrap_or(&listener.config.access_log).when.as_ref()
+    own.unwrap_or(&listener.config.access_log)
 }
 
 /// Whether an exchange on this route may have a line.
@@ -117,6 +116,9 @@ impl FieldSource for Heads<'_> {
     }
 
     fn write_named(&self, name: &str, out: &mut Vec<u8>) {
+        if let Some(value) = ProxyValue::of_placeholder(name) {
+            return proxy_values::write(self.client, value, out);
+        }
         // A request whose head could not be read has no values.
         if self.exchange.request_text.is_empty() {
             return;
@@ -127,8 +129,28 @@ impl FieldSource for Heads<'_> {
             values.variable(variable).iter().for_each(|text| text.write_first(&values, out));
         } else if let Some(map) = name.strip_prefix("map.").and_then(|name| self.snapshot.map(name)) {
             map.map().iter().for_each(|map| map.write(&values, 0, out));
+        } else if let Some((table, counter)) =
+            name.strip_prefix("table.").and_then(|name| name.rsplit_once('.'))
+        {
+            let counter = TableCounter::from_name(counter);
+            let count = counter.and_then(|counter| values.counter(table, counter));
+            count.iter().for_each(|count| digits::decimal(out, *count));
+        } else if let Some(value) = plain_value(name) {
+            values.write_one(&value, out);
         }
     }
+}
+
+/// A value without parameters that is not part of the record.
+fn plain_value(name: &str) -> Option<TemplateValue> {
+    Some(match name {
+        "path|decode" => TemplateValue::DecodedPath,
+        "servers" => TemplateValue::Servers,
+        "servers.status" => TemplateValue::ServersStatus,
+        "servers.seconds" => TemplateValue::ServersSeconds,
+        "cache.status" => TemplateValue::CacheStatus,
+        _ => return None,
+    })
 }
 
 fn with_record(

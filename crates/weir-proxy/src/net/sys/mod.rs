@@ -1,4 +1,4 @@
-//! What no safe library offers: four socket options, what a socket has not sent yet, the event loop's watch over a descriptor, and pages
+//! What no safe library offers: six socket options, what a socket has not sent yet, the event loop's watch over a descriptor, and pages
 //! that a file has, too.
 //! The only unsafe code of the crate.
 
@@ -10,6 +10,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use rustix::net::AddressFamily;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -55,6 +56,23 @@ pub(crate) fn set_unsent_max(fd: BorrowedFd<'_>, bytes: u32) -> io::Result<()> {
 /// know it already. A close would reset them.
 pub fn refuse_new(fd: BorrowedFd<'_>) -> io::Result<()> {
     set_option(fd, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX, u32::MAX)
+}
+
+/// Leaves the choice of a port to `connect(2)` when the socket is bound to an address: so only connections to one server share the ports
+/// (ip(7), `IP_BIND_ADDRESS_NO_PORT`; of IPv6, too).
+pub(crate) fn set_bind_without_port(fd: BorrowedFd<'_>) -> io::Result<()> {
+    set_option(fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)
+}
+
+/// Lets the socket be bound to an address that this machine does not have (ip(7), `IP_TRANSPARENT`).
+///
+/// # Errors
+/// `EPERM` without CAP_NET_RAW and CAP_NET_ADMIN.
+pub(crate) fn set_transparent(fd: BorrowedFd<'_>, family: AddressFamily) -> io::Result<()> {
+    match family {
+        AddressFamily::INET6 => set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_TRANSPARENT, 1),
+        _ => set_option(fd, libc::IPPROTO_IP, libc::IP_TRANSPARENT, 1),
+    }
 }
 
 fn set_tcp(fd: BorrowedFd<'_>, name: libc::c_int, value: u32) -> io::Result<()> {

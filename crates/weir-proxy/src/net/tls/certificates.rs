@@ -17,6 +17,7 @@ use rustls::crypto::CryptoProvider;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use weir_config::{CertificateDirectory, CertificateSource, ListenerCertificate, LoadedCertificate};
+use weir_sort::CompactSort as _;
 
 use super::issued::{CHALLENGE_PROTOCOL, ListenerIssued};
 use crate::net::clock;
@@ -142,7 +143,7 @@ fn keep_old_of(directory: &mut CertificateDirectory, before: &CertificateDirecto
             directory.certificates.push(old.clone());
         }
     }
-    directory.certificates.sort_by(|one, other| file(one).cmp(file(other)));
+    directory.certificates.sort_compact_by(|one, other| file(one).cmp(file(other)));
 }
 
 thread_local! {

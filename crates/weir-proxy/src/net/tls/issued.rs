@@ -15,6 +15,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{Notify, oneshot};
 use weir_config::{Acme, AcmeIssuer, LoadedCertificate};
 use weir_http::WallTime;
+use weir_sort::CompactSort as _;
 
 use crate::net::clock::{self, Instant};
 
@@ -450,7 +451,7 @@ impl ListenerIssued {
         let of_listener =
             |host: &str| self.config.hosts.iter().any(|own| **own == *host) || self.config.is_on_demand(host);
         let mut found: Vec<_> = now.iter().filter(|(host, _)| of_listener(host)).collect();
-        found.sort_by(|one, other| one.0.cmp(other.0));
+        found.sort_compact_by(|one, other| one.0.cmp(other.0));
         found.into_iter().map(|(_, issued)| Arc::clone(&issued.loaded)).collect()
     }
 }

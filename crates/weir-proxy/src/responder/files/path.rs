@@ -48,6 +48,13 @@ pub(crate) fn file_path(url_path: &[u8], serves_hidden: bool) -> Option<FilePath
     (relative.len() < PATH_MAX).then_some(FilePath { relative, is_folder })
 }
 
+/// Whether bytes that are not decoded name a file in a folder: one segment, which neither climbs nor is hidden (unless `serves_hidden`).
+pub(crate) fn is_file_name(name: &[u8], serves_hidden: bool) -> bool {
+    let is_segment = !name.is_empty() && !name.contains(&b'/') && !name.contains(&0);
+    let is_hidden = name.starts_with(b".");
+    is_segment && name.len() < PATH_MAX && name != b"." && name != b".." && (serves_hidden || !is_hidden)
+}
+
 /// What follows a script in a path of a URL, decoded. It names no file, so that encoded slashes may be in it; `None` where a program that takes it for
 /// one would be led astray.
 pub(crate) fn path_info(url_path: &[u8], serves_hidden: bool) -> Option<Vec<u8>> {
@@ -130,6 +137,26 @@ mod tests {
             file_path(b"/%c0%ae%c0%ae%c0%af", false).map(|path| path.relative),
             Some(b"\xc0\xae\xc0\xae\xc0\xaf".to_vec())
         );
+    }
+
+    #[test]
+    fn names_of_files_are_one_segment() {
+        for (name, is_name, is_hidden) in [
+            ("index.html", true, false),
+            ("a b%2e%2e", true, false),
+            ("...", true, true),
+            (".htpasswd", true, true),
+            ("", false, false),
+            (".", false, false),
+            ("..", false, false),
+            ("../a", false, false),
+            ("a/b", false, false),
+            ("/", false, false),
+            ("a\0", false, false),
+        ] {
+            assert_eq!(is_file_name(name.as_bytes(), true), is_name, "{name}");
+            assert_eq!(is_file_name(name.as_bytes(), false), is_name && !is_hidden, "{name}");
+        }
     }
 
     #[test]

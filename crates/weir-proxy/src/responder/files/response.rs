@@ -28,8 +28,8 @@ pub(crate) struct FileResponse<'a> {
 pub(crate) struct ResponseRules {
     /// Whether there may be encoded forms.
     pub(crate) has_forms: bool,
-    /// Whether parts of a file are sent.
-    pub(crate) has_ranges: bool,
+    /// How many parts of a file may be asked for; 0: there are none.
+    pub(crate) ranges_max: u32,
 }
 
 /// The response to a GET or HEAD with these fields: only GET has ranges (RFC 9110 section 14.2). `boundary` parts several ranges.
@@ -51,11 +51,11 @@ pub(crate) fn respond<'a>(
     let ranges = match fields.get_by_name(text, "range") {
         Some(range)
             if method == Method::Get
-                && rules.has_ranges
+                && rules.ranges_max > 0
                 && !is_known
                 && validators.allow_range(fields, text) =>
         {
-            select_ranges(range.value.of(text), form.len())
+            select_ranges(range.value.of(text), form.len(), rules.ranges_max)
         }
         _ => RangeSelection::Whole,
     };
@@ -82,7 +82,7 @@ pub(crate) fn respond<'a>(
     if let Some(encoding) = encoding {
         head = head.with(b"Content-Encoding", encoding);
     }
-    if rules.has_ranges {
+    if rules.ranges_max > 0 {
         head = head.with(b"Accept-Ranges", &b"bytes"[..]);
     }
     if let Some(range) = about_range {

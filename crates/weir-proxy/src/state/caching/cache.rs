@@ -10,16 +10,16 @@ use std::time::Duration;
 
 use weir_cache::CacheTime;
 use weir_cache::disk::{DiskFolder, DiskLimits};
-use weir_cache::rules::{ClientRules, StatusTtl, StoreRules, normal_key};
+use weir_cache::rules::{ClientRules, IgnoredVary, StatusTtl, StoreRules, normal_key};
 use weir_cache::store::{
     BodyMemory, EvictionReason, KeptBytes, KeyPartition, KeySecret, PurgeMode, PurgeScope, Store,
     StoreLimits, StoredResponse,
 };
-use weir_config::{CacheDisk, CacheStore, PartitionName, Route};
+use weir_config::{AccelField, CacheDisk, CacheStore, IgnoredVaryField, PartitionName, Route, RouteCache};
 use weir_observe::prometheus::{CacheHoldings, DiskHoldings};
 use weir_observe::{CacheShard, PerWorker};
 
-use super::cache_keys::{RequestClass, fields_written_for, under_rules};
+use super::cache_keys::{RequestClass, by_way_of, fields_written_for, under_rules};
 use crate::net::clock;
 use crate::net::files::file::DiskWait;
 use crate::net::sys::pages::{PageMemory, Pages};
@@ -385,8 +385,10 @@ impl RouteCachePlan {
                 stale_while_revalidate_ms: config.stale_while_revalidate.map_or(0, millis),
                 stale_if_error_ms: config.stale_if_error.map_or(0, millis),
                 ignores_origin: config.override_ttl,
+                obeys_accel_expires: route.x_accel.contains(&AccelField::Expires),
                 ignores_set_cookie: config.ignore_set_cookie,
                 obeys_request_no_store: obeys,
+                ignored_vary: ignored_vary(config),
                 written_fields: written.iter().cloned().chain(fields_written_for(route, config)).collect(),
                 ..StoreRules::default()
             },
@@ -398,17 +400,28 @@ impl RouteCachePlan {
         &self.plan.state.store
     }
 
-    /// Makes the text of a key that of requests of this class to this target of the split, of which rules change the headers that are `applied`; `false`: there is no such target.
+    /// Makes the text of a key that of requests of this class to this target of the split, of which rules change the headers that are `applied`, and which
+    /// have come by way of other routes; `false`: there is no such target.
     pub(crate) fn end_key(
         &self,
         key: &mut Vec<u8>,
         target: usize,
         (class, applied): (RequestClass, u8),
+        trail: impl Iterator<Item = PartitionName>,
     ) -> bool {
         let Some(name) = self.partitions.get(target) else { return false };
-        KeyPartition::new(under_rules(*name, applied), class.number()).end(key);
+        let name = under_rules(by_way_of(*name, trail), applied);
+        KeyPartition::new(name, class.number()).end(key);
         true
     }
+}
+
+fn ignored_vary(config: &RouteCache) -> IgnoredVary {
+    let names = config.ignore_vary.iter().filter_map(|field| match field {
+        IgnoredVaryField::Named(name) => Some(Box::from(&**name)),
+        IgnoredVaryField::Others => None,
+    });
+    IgnoredVary { names: names.collect(), others: config.ignore_vary.contains(&IgnoredVaryField::Others) }
 }
 
 fn millis(time: Duration) -> u64 {

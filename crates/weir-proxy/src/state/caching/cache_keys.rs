@@ -2,8 +2,14 @@
 //!
 //! Made of the config alone. Must not look at stored responses.
 
+use std::sync::Arc;
 use weir_cache::store::KeyPartition;
-use weir_config::{Config, PartitionName, Route, RouteAction, RouteCache, SplitTarget, TemplateValue};
+use weir_sort::CompactSort as _;
+
+use weir_config::{
+    Config, ErrorPage, Listener, PartitionName, Route, RouteAction, RouteCache, SplitTarget, TemplateValue,
+    trail_name,
+};
 
 /// What tells requests of one route apart that their keys do not, since it is said by the connection, or believed of some peers alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +72,32 @@ pub(in crate::state) fn under_rules(mut name: PartitionName, applied: u8) -> Par
         *last ^= applied;
     }
     name
+}
+
+/// The partition of requests that have come by way of other routes, in this order.
+pub(in crate::state) fn by_way_of(
+    mut name: PartitionName,
+    trail: impl Iterator<Item = PartitionName>,
+) -> PartitionName {
+    for other in trail {
+        name.rotate_left(1);
+        name.iter_mut().zip(other).for_each(|(byte, other)| *byte ^= other);
+    }
+    name
+}
+
+/// By what requests are told apart that have left a route of the listener, if it stores anything and they can leave one.
+pub(in crate::state) fn trail_names(config: &Listener) -> Box<[Option<PartitionName>]> {
+    let leaves = |route: &Arc<Route>| {
+        let goes_on = |page: &ErrorPage| page.then.is_some();
+        let has_fallback = matches!(&route.action, RouteAction::Files(files) if files.fallback.is_some());
+        has_fallback || route.error_pages.iter().any(goes_on)
+    };
+    let stores = config.routes.iter().any(|route| route.cache.is_some());
+    if !stores || !(config.looks_up_apart() || config.routes.iter().any(leaves)) {
+        return Box::default();
+    }
+    config.routes.iter().map(|route| trail_name(&config.name, route)).collect()
 }
 
 /// How many of its rules change the headers of a request by what the request is.
@@ -133,7 +165,7 @@ impl CachePartitions {
             one.cache == cache && (one.listener == listener || one.upstream == Some(upstream))
         };
         let mut names: Vec<PartitionName> = self.0.iter().filter(concerns).map(|one| one.name).collect();
-        names.sort_unstable();
+        names.sort_compact();
         names.dedup();
         let classes = 0..KeyPartition::CLASSES;
         let keys = names.iter().flat_map(|name| classes.clone().map(|class| KeyPartition::new(*name, class)));

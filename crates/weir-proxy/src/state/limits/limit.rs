@@ -35,6 +35,8 @@ pub(crate) struct LimitInUse {
     pub(crate) plan: Arc<LimitPlan>,
     /// Only of requests to the upstream in this place; `None`: of all.
     pub(crate) upstream: Option<usize>,
+    /// The status of its refusals here; `None`: its own.
+    pub(crate) status: Option<u16>,
     /// The stage at which its key is known.
     pub(crate) stage: Stage,
 }

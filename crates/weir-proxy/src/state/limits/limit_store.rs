@@ -1,13 +1,15 @@
-//! The limits that nodes share in one store, as the control plane exchanges them: what was used here, and what all have used.
+//! The limits and the affinities that nodes share in one store, as the control plane exchanges them: what was used here, and what all have used.
 //!
 //! The data path does not come here: it asks the tables, which are raised by what the store says.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use weir_config::LimitStore;
 use weir_traffic::hash_bytes;
 use weir_traffic::limit::{KeyUse, RateLimit, SharedDebt, TokenRate};
 
+use super::affinity_sharing::AffinitySharing;
 use super::limit::{LimitPlan, LimitTable};
 use crate::net::clock::{self, Instant};
 
@@ -18,6 +20,19 @@ pub struct LimitStorePlan {
     pub config: Arc<LimitStore>,
     /// The limits that name it.
     pub limits: Vec<SharedLimit>,
+    /// The affinities that name it.
+    pub affinities: Vec<SharedAffinity>,
+}
+
+/// The affinity of an upstream, in a store.
+#[derive(Debug, Clone)]
+pub struct SharedAffinity {
+    /// What the names of its keys begin with.
+    pub prefix: String,
+    /// How long a key is kept that no node uses.
+    pub expire: Duration,
+    /// What workers have for the store.
+    pub sharing: Arc<AffinitySharing>,
 }
 
 /// A limit in a store.
@@ -32,9 +47,10 @@ pub struct SharedLimit {
     table: Arc<LimitTable>,
 }
 
-/// The stores of these limits; the plan of one whose tables are the same stays the same, and with it the connection.
+/// The stores of these limits and affinities; the plan of one whose tables are the same stays the same, and with it the connection.
 pub(in crate::state) fn plans(
     limits: &[Arc<LimitPlan>],
+    affinities: Vec<(Arc<LimitStore>, SharedAffinity)>,
     before: &[Arc<LimitStorePlan>],
 ) -> Vec<Arc<LimitStorePlan>> {
     let mut plans: Vec<LimitStorePlan> = Vec::new();
@@ -49,7 +65,19 @@ pub(in crate::state) fn plans(
         };
         match plans.iter_mut().find(|plan| plan.config == *store) {
             Some(plan) => plan.limits.push(shared),
-            None => plans.push(LimitStorePlan { config: Arc::clone(store), limits: vec![shared] }),
+            None => plans.push(LimitStorePlan {
+                config: Arc::clone(store),
+                limits: vec![shared],
+                affinities: Vec::new(),
+            }),
+        }
+    }
+    for (store, shared) in affinities {
+        match plans.iter_mut().find(|plan| plan.config == store) {
+            Some(plan) => plan.affinities.push(shared),
+            None => {
+                plans.push(LimitStorePlan { config: store, limits: Vec::new(), affinities: vec![shared] });
+            }
         }
     }
     let kept = |plan: LimitStorePlan| {
@@ -63,9 +91,16 @@ impl LimitStorePlan {
         let same = |(one, other): (&SharedLimit, &SharedLimit)| {
             Arc::ptr_eq(&one.table, &other.table) && one.prefix == other.prefix
         };
+        let same_affinity = |(one, other): (&SharedAffinity, &SharedAffinity)| {
+            Arc::ptr_eq(&one.sharing, &other.sharing)
+                && one.prefix == other.prefix
+                && one.expire == other.expire
+        };
         self.config == other.config
             && self.limits.len() == other.limits.len()
             && self.limits.iter().zip(&other.limits).all(same)
+            && self.affinities.len() == other.affinities.len()
+            && self.affinities.iter().zip(&other.affinities).all(same_affinity)
     }
 
     /// Nothing is exchanged any more, for this reason: each node has its limits for itself.

@@ -3,4 +3,5 @@
 pub mod limit_store;
 pub mod limit;
 pub mod limit_sharing;
+pub mod affinity_sharing;
 pub(super) mod key_hasher;

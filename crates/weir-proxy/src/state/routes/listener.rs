@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use weir_config::{
-    AccessList, AccessLogFormat, ErrorPage, Feature, ForwardHost, LimitUse, Listener, Mirror, PathForm,
-    RemotePage, Route, RouteAction, RowSet, RuleOrder, SplitTarget, Stage, TemplateValue, TokenKeys,
-    UpstreamIndex, WhenCondition, WithheldHeaders,
+    AccessList, AccessLog, ErrorPage, Feature, ForwardHost, LimitUse, Listener, Mirror, PartitionName,
+    PathForm, RemotePage, Route, RouteAction, RowSet, RuleOrder, SplitTarget, Stage, TokenKeys, TrackedTable,
+    UpstreamIndex, WithheldHeaders, is_in,
 };
 use weir_http::{
     ChunkedLimits, EncodedSlashRule, FieldName, FieldSet, HeadLimits, Lenient, LenientChunks, PathRules,
@@ -19,6 +19,7 @@ use weir_traffic::route::{MethodMatch, RouteTable};
 use weir_traffic::split::WeightedSplit;
 
 use super::access::{AccessPlan, AccessPlans, FetchedKeys};
+use super::access_logs::{access_logs, asks_at_end, is_of_response, log_conditions, logs};
 use super::mirror::MirrorState;
 use super::static_files::FilesPlan;
 use super::stripped_fields;
@@ -28,11 +29,13 @@ use crate::net::peer::Peer;
 use crate::net::tls::client_certificates::{CertificateFields, fields_without};
 use crate::net::tls::server_config::TlsServerConfig;
 use crate::state::caching::cache::{CachePlan, RouteCachePlan};
+use crate::state::caching::cache_keys::trail_names;
 use crate::state::caching::page_store::PageStore;
 use crate::state::limits::limit::{ConnectionRate, LimitInUse, LimitPlan};
 use crate::state::servers::method_set::MethodSet;
 use crate::state::servers::plan_inputs::{PlanError, PlanInputs, TlsError, is_same};
 use crate::state::servers::upstream::UpstreamPlan;
+use crate::state::tables::table::{TableInUse, TablePlan};
 
 /// Client addresses that are counted at most, for each listener that limits connections per client.
 const CLIENTS_MAX: usize = 1 << 20;
@@ -118,8 +121,12 @@ pub struct ListenerPlan {
     pub(crate) routes: RouteTable,
     /// Whether routes are looked up by more than what they match: see [`weir_config::ListenerParts::looks_up_apart`].
     pub(crate) looks_up_apart: bool,
-    /// Whether the log of a route has a condition, or that of the listener.
-    pub(crate) has_log_conditions: bool,
+    /// What each route adds to the partitions of responses for requests that have left it; empty where nothing is stored.
+    pub(crate) trail_names: Box<[Option<PartitionName>]>,
+    /// Whether the log of a route, or that of the listener, has lines of some exchanges only.
+    pub(crate) selects_lines: bool,
+    /// Whether something is asked at the end of an exchange: the condition of a log, or of a counter of a table.
+    pub(crate) asks_at_end: bool,
     /// Whether a route of a TCP listener depends on the server name of TLS.
     pub(crate) asks_for_sni: bool,
     /// Whether TLS that ends here passes through on some route.
@@ -158,6 +165,7 @@ pub struct ListenerPlan {
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::state) struct NamedPlans<'a> {
     pub(in crate::state) limits: &'a [Arc<LimitPlan>],
+    pub(in crate::state) tables: &'a [Arc<TablePlan>],
     pub(in crate::state) caches: &'a [Arc<CachePlan>],
     pub(in crate::state) keys: &'a [Arc<FetchedKeys>],
     /// Fields that the listener writes for each request, in lower case.
@@ -169,6 +177,8 @@ pub(in crate::state) struct NamedPlans<'a> {
 pub(crate) struct RequestRules {
     pub(crate) lists: Box<[ListInUse]>,
     pub(crate) limits: Box<[LimitInUse]>,
+    /// The tables that count them.
+    pub(crate) tables: Box<[TableInUse]>,
     /// The stage at which the last of them is asked.
     pub(crate) last: Stage,
 }
@@ -272,8 +282,11 @@ impl ListenerPlan {
         let written = written_fields(config, without_certificate.as_ref());
         let named = NamedPlans { written: &written, ..named };
         let own_id = id.filter(|name| !name.eq_ignore_ascii_case(usual_id));
+        let of_client = config.client_address_header.single();
         let stripped_trailers = names.clone().map(|mut names| {
             names.extend(own_id.map(Box::from));
+            // What names the client stands in the head: behind a body, it is never a word of the proxy.
+            names.extend(of_client.map(|name| (**name).into()));
             StrippedFields::of_trailers(names, config.lenient.underscore_names).map(Arc::new)
         });
         Ok(Self {
@@ -285,13 +298,15 @@ impl ListenerPlan {
             connection_rate: config.connections_per_client_rate.and_then(|rate| {
                 ConnectionRate::new(rate, before.and_then(|before| before.connection_rate.as_ref()))
             }),
-            rules: request_rules(&config.lists, &config.limited_by, named.limits),
+            rules: request_rules(&config.lists, (&config.limited_by, &config.tracked), named),
             route_plans: route_plans(config, inputs, named, &stripped_trailers, before),
             page_routes: page_routes(config, inputs),
             pages: PageStore::new(config),
             routes: config.route_table()?,
             looks_up_apart: config.looks_up_apart(),
-            has_log_conditions: log_conditions(config).next().is_some(),
+            trail_names: trail_names(config),
+            selects_lines: access_logs(config).any(AccessLog::selects),
+            asks_at_end: asks_at_end(config),
             asks_for_sni: !config.protocol.routes_requests()
                 && config.routes.iter().any(|route| !route.matches.hosts.is_empty()),
             passes_tls: config.tls.is_some() && config.routes.iter().any(|route| route.tls_passthrough),
@@ -303,7 +318,7 @@ impl ListenerPlan {
             logs_response_fields: logs(config).any(|format| format.shows_response_fields())
                 || log_conditions(config).any(|condition| condition.values().any(is_of_response)),
             logs_local: logs(config).any(|format| format.format().shows_local()),
-            trusts_no_peer: config.trusted_proxies.networks.is_empty() && !config.trusted_proxies.unix,
+            trusts_no_peer: config.trusted_proxies.is_empty(),
             own_id_header: own_id.map(|name| name.as_bytes().into()),
             withheld: withheld.clone(),
             config: Arc::clone(config),
@@ -334,6 +349,17 @@ impl ListenerPlan {
     /// Whether this peer is a trusted proxy.
     pub(crate) fn trusts(&self, peer: Peer) -> bool {
         !self.trusts_no_peer && self.config.trusted_proxies.contains(peer.ip())
+    }
+
+    /// Fields that this peer may not send, if there are any that some peer may not.
+    pub(crate) fn withheld_from(&self, peer: Peer) -> Option<&Arc<StrippedFields>> {
+        let has_any = self.stripped.iter().any(Option::is_some);
+        if has_any { self.stripped(peer) } else { None }
+    }
+
+    /// Whether limits on connections do not hold for this peer.
+    pub(crate) fn is_exempt(&self, peer: Peer) -> bool {
+        self.trusts(peer) || peer.ip().is_some_and(|ip| is_in(&self.config.connections_exempt, ip))
     }
 
     /// Fields that this peer may not send.
@@ -454,7 +480,7 @@ fn route_plans(
             let around = stripped_trailers.each_ref().map(Option::as_deref);
             around.map(|around| Arc::new(around.map_or_else(|| stripped.clone(), |one| one.with(&stripped))))
         });
-        let access = access.of(route);
+        let access = access.of(route, before.and_then(|before| before.access.as_deref()));
         RoutePlan { access, auth_route, keys_route, mirrors, stripped_trailers, ..plan }
     };
     let with_targets = |route: &Arc<Route>| {
@@ -478,19 +504,30 @@ fn route_plans(
         whole
     };
     let mut plans: Vec<RoutePlan> = config.routes.iter().map(with_targets).collect();
-    // Any of them may have the response in place of an error page.
-    let pages = config.routes.iter().flat_map(|route| &route.error_pages);
-    if config.error_pages.iter().chain(pages).any(ErrorPage::goes_on) {
-        let with_targets = |plan: &mut RoutePlan| {
-            plan.rows = plan.rows.or(RowSet::row(Stage::ResponseHead, Feature::ErrorPages));
-        };
-        for plan in &mut plans {
-            with_targets(plan);
-            let targets = plan.split.iter_mut().flat_map(|split| &mut split.targets);
-            targets.flatten().for_each(with_targets);
-        }
+    let rows = rows_of_rerouted(config);
+    let add_rows = |plan: &mut RoutePlan| plan.rows = plan.rows.or(rows);
+    for plan in &mut plans {
+        add_rows(plan);
+        let targets = plan.split.iter_mut().flat_map(|split| &mut split.targets);
+        targets.flatten().for_each(add_rows);
     }
     plans
+}
+
+/// The rows that every route has since any of them may have the response to a request that came for another one: in place of an error page, or because
+/// a server has sent it on.
+fn rows_of_rerouted(config: &Listener) -> RowSet {
+    let of_routes = || config.routes.iter().flat_map(|route| &route.error_pages);
+    let mut rows = RowSet::EMPTY;
+    if config.error_pages.iter().chain(of_routes()).any(ErrorPage::goes_on) {
+        rows = rows.or(RowSet::row(Stage::ResponseHead, Feature::ErrorPages));
+    }
+    let replaces = |page: &ErrorPage| page.goes_on() && page.of_servers;
+    let is_replaced = config.error_pages.iter().chain(of_routes()).any(replaces);
+    if is_replaced || config.routes.iter().any(|route| route.obeys_redirects()) {
+        rows = rows.or(RowSet::row(Stage::ResponseFields, Feature::Accel));
+    }
+    rows
 }
 
 /// The way to the server that decides about the requests of a route.
@@ -557,27 +594,34 @@ fn mirror(
     }
 }
 
-/// The lists and limits that a listener or a route names, if there are any.
+/// The lists, limits and tables that a listener or a route names, if there are any.
 fn request_rules(
     lists: &[Arc<AccessList>],
-    uses: &[LimitUse],
-    limits: &[Arc<LimitPlan>],
+    uses: (&[LimitUse], &[Arc<TrackedTable>]),
+    named: NamedPlans<'_>,
 ) -> Option<Box<RequestRules>> {
-    if lists.is_empty() && uses.is_empty() {
+    let (uses, tracked) = uses;
+    if lists.is_empty() && uses.is_empty() && tracked.is_empty() {
         return None;
     }
     let order = RuleOrder::new(lists);
     let plan = |one: &LimitUse| {
-        let plan = Arc::clone(limits.iter().find(|plan| plan.config.name == one.limit.name)?);
+        let plan = Arc::clone(named.limits.iter().find(|plan| plan.config.name == one.limit.name)?);
         let stage = order.of_limit(&one.limit);
-        Some(LimitInUse { plan, upstream: one.upstream.map(|upstream| upstream.0), stage })
+        let upstream = one.upstream.map(|upstream| upstream.0);
+        Some(LimitInUse { plan, upstream, status: one.status, stage })
     };
     let limits: Box<[LimitInUse]> = uses.iter().filter_map(plan).collect();
     let in_use = |list: &Arc<AccessList>| ListInUse { list: Arc::clone(list), stage: order.of_list(list) };
     let lists: Box<[ListInUse]> = lists.iter().map(in_use).collect();
     let stages = lists.iter().map(|one| one.stage).chain(limits.iter().map(|one| one.stage));
     let last = stages.max().unwrap_or(Stage::Route);
-    Some(Box::new(RequestRules { lists, limits, last }))
+    let table = |one: &Arc<TrackedTable>| {
+        let plan = named.tables.iter().find(|plan| plan.name() == &*one.definition.name)?;
+        Some(TableInUse { plan: Arc::clone(plan), stage: one.stage() })
+    };
+    let tables = tracked.iter().filter_map(table).collect();
+    Some(Box::new(RequestRules { lists, limits, tables, last }))
 }
 
 /// The TLS of the listener. As long as the config and its files are the same, the one before is kept, with its ticket keys, so that
@@ -610,22 +654,6 @@ fn protocols(listener: &Listener) -> &'static [&'static [u8]] {
     }
 }
 
-/// The conditions of these logs.
-fn log_conditions(listener: &Listener) -> impl Iterator<Item = &WhenCondition> {
-    let own = listener.routes.iter().filter_map(|route| route.access_log.own());
-    std::iter::once(&listener.access_log).chain(own).filter_map(|log| log.when.as_ref())
-}
-
-fn is_of_response(value: &TemplateValue) -> bool {
-    matches!(value, TemplateValue::ResponseHeader(_))
-}
-
-/// The formats of the logs of a listener and its routes.
-fn logs(listener: &Listener) -> impl Iterator<Item = &AccessLogFormat> {
-    let own = listener.routes.iter().filter_map(|route| route.access_log.own());
-    std::iter::once(&listener.access_log).chain(own).filter_map(|log| log.format.as_ref())
-}
-
 /// What a listener allows the head of a request to be.
 pub fn head_limits(listener: &Listener) -> HeadLimits {
     let (limits, allow) = (&listener.limits, &listener.lenient);
@@ -642,6 +670,7 @@ pub fn head_limits(listener: &Listener) -> HeadLimits {
             obs_fold: allow.obs_fold,
             unencoded_target: allow.unencoded_target,
             unsafe_target: allow.unsafe_target,
+            target_fragment: allow.target_fragment,
             repeated_equal_length: allow.repeated_length,
             padded_length: allow.padded_length,
             ..Lenient::default()
@@ -742,7 +771,7 @@ impl RoutePlan {
             stripped_trailers: None,
             stripped_from_responses: StrippedFields::of_responses(config).map(Arc::new),
             split,
-            rules: request_rules(&config.lists, &config.limited_by, named.limits),
+            rules: request_rules(&config.lists, (&config.limited_by, &config.tracked), named),
             files: files.map(Arc::new),
             rewrite: config.rewrite.clone().map(Box::new),
             body_bytes_max: config.body_size.map_or(u64::MAX, weir_config::Size::bytes),

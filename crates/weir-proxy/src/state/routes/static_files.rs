@@ -6,6 +6,7 @@
 use std::cell::{Cell, RefCell};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,6 +39,8 @@ const NANOS_PER_SECOND: i128 = 1_000_000_000;
 #[derive(Debug)]
 pub(crate) struct FilesPlan {
     pub(crate) config: StaticFiles,
+    /// The absolute path of the folder.
+    pub(crate) place: PathBuf,
     /// Tells routes apart whose files have another form.
     number: u64,
     /// Whether the path of the request is tried before others.
@@ -56,6 +59,7 @@ impl FilesPlan {
             .hash(&mut hasher);
         let mut plan = Self {
             config: config.clone(),
+            place: std::path::absolute(root).unwrap_or_else(|_| root.clone()),
             number: hasher.finish(),
             tries_path_first: false,
             scripts: None,

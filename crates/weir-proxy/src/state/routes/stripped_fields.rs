@@ -1,9 +1,10 @@
 //! Fields that only Weir may send on: removed from what clients send, and from trailers of servers, be they in a head or behind a body.
 //!
-//! They say who a client is, by its certificate, the server that decides about requests or the config. A client that could send them could pose as
+//! They say who a client is, by its certificate, a trusted proxy, the server that decides about requests or the config. A client that could send them could pose as
 //! any other.
 
-use weir_config::{HeaderChanges, Listener, Route, WithheldHeaders};
+use weir_config::{Feature, ForwardAuth, HeaderChanges, Listener, Route, RowSet, Stage, WithheldHeaders};
+use weir_sort::CompactSort as _;
 
 /// Fields that ask a server for a body that cannot be rewritten, or for a part of one.
 const AGAINST_REWRITING: [&str; 3] = ["accept-encoding", "if-range", "range"];
@@ -22,9 +23,22 @@ pub(in crate::state) fn of_listener(config: &Listener, withheld: &WithheldHeader
     let clients = config.tls.as_ref().and_then(|tls| tls.client_certificates.as_ref());
     let mut of_certificates = withheld.certificates.clone();
     of_certificates.extend(clients.iter().flat_map(|clients| clients.headers.withheld()));
-    let of_others = [&of_certificates[..], &withheld.marks].concat();
+    let of_others = [&of_certificates[..], &withheld.marks, &withheld.client_addresses].concat();
     [if clients.is_some() { of_certificates } else { Vec::new() }, of_others]
 }
+
+/// Fields of requests by which programs behind a proxy are told how to send files, or that are for the proxy itself: a client that could send them
+/// would choose what is sent.
+const OF_ACCEL: [&str; 8] = [
+    "x-accel-mapping",
+    "x-sendfile-type",
+    "x-accel-redirect",
+    "x-accel-expires",
+    "x-accel-buffering",
+    "x-accel-limit-rate",
+    "x-accel-charset",
+    "x-sendfile",
+];
 
 impl StrippedFields {
     /// The fields that a route takes out of every request, or puts there itself.
@@ -34,7 +48,9 @@ impl StrippedFields {
         let given = forward.iter().flat_map(|forward| &forward.response_headers);
         let names = remove.iter().chain(set.iter().map(|(name, _)| name)).chain(given);
         let of_bodies = route.rewrite_body.iter().flat_map(|_| AGAINST_REWRITING).map(Box::from);
-        Self::new(names.map(|name| (**name).into()).chain(of_bodies).collect())
+        let obeys = route.rows().meets(RowSet::row(Stage::ResponseHead, Feature::Accel));
+        let of_accel = OF_ACCEL.into_iter().filter(|_| obeys).map(Box::from);
+        Self::new(names.map(|name| (**name).into()).chain(of_bodies).chain(of_accel).collect())
     }
 
     /// The fields that a route takes out of some requests at least: what comes behind a body has none of them, whatever conditions said of the head.
@@ -57,7 +73,7 @@ impl StrippedFields {
 
     /// `None` when there are none.
     pub(crate) fn new(mut names: Vec<Box<str>>) -> Option<Self> {
-        names.sort();
+        names.sort_compact();
         names.dedup();
         (!names.is_empty()).then(|| Self { names: names.into(), underscored: false })
     }
@@ -83,6 +99,11 @@ impl StrippedFields {
         let mut names = self.names.iter();
         self.underscored && name.contains(&b'_') || names.any(|known| is_taken_for(known.as_bytes(), name))
     }
+}
+
+/// Whether a server may take `name` for a field that only the server gives which decides about requests.
+pub(crate) fn is_given_by(forward: &ForwardAuth, name: &[u8]) -> bool {
+    forward.response_headers.iter().any(|given| is_taken_for(given.as_bytes(), name))
 }
 
 /// Whether a server may take `name` for `known`: servers with a CGI-style environment know letters and digits only.

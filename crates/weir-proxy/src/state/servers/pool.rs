@@ -5,6 +5,7 @@
 
 use std::cell::Cell;
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -75,6 +76,11 @@ impl Drop for OpenConnectionCount {
 }
 
 impl ServerConnection {
+    /// The address that it comes from, if there is one.
+    pub(crate) fn local_ip(&self) -> Option<IpAddr> {
+        self.connection.socket.local_address().map(|address| address.ip())
+    }
+
     /// A connection that has just been opened; counted as open until it is dropped.
     pub(crate) fn new(connection: Connection, opened_at: Instant, shard: Arc<ServerShard>) -> Box<Self> {
         let counted = OpenConnectionCount::new(shard);

@@ -26,7 +26,7 @@ use crate::state::worker::Worker;
 use crate::state::worker_config::WorkerConfig;
 use crate::upstream::handshake::{self, ConnectionSetup};
 use crate::upstream::pinned::PinnedConnections;
-use crate::upstream::proxy_header::Header;
+use crate::upstream::proxy_header::ConnectionIdentity;
 use crate::upstream::stream::{
     Destination, HeadError, OutgoingFields, RequestLine, ServerStream, Servers, Unprocessed,
 };
@@ -49,6 +49,8 @@ struct FastcgiState {
     unable: Option<Cause>,
     /// The id of the request, for the log.
     request_id: Vec<u8>,
+    /// Texts of the error stream that make a failure of the response.
+    caught: Option<Arc<[Box<str>]>>,
     /// Which server it is, for the log.
     server: Option<(Arc<UpstreamPlan>, usize)>,
 }
@@ -64,6 +66,7 @@ impl FastcgiState {
             keeps_connection: false,
             unable: None,
             request_id: Vec::new(),
+            caught: None,
             server: None,
         }
     }
@@ -76,6 +79,7 @@ impl FastcgiState {
         self.head.reset(MEMORY_KEPT_MAX);
         (self.received_any, self.keeps_connection, self.unable) = (false, false, None);
         self.request_id.clear();
+        self.caught = None;
         self.server = None;
     }
 }
@@ -130,6 +134,9 @@ impl Servers for FastcgiServers {
         now: Instant,
         careful: bool,
     ) -> Option<FastcgiServerStream> {
+        if to.plan.is_for_one_client {
+            return None;
+        }
         let kept = WorkerConfig::take_pooled(to.plan, to.local, to.server, now, careful)?;
         Some(self.stream(kept, to))
     }
@@ -141,7 +148,7 @@ impl Servers for FastcgiServers {
     fn open(
         &mut self,
         to: Destination<'_>,
-        header: Option<Header>,
+        identity: ConnectionIdentity,
         behind: Behind,
         worker: Rc<Worker>,
     ) -> impl Future<Output = Result<Connection, Failure>> {
@@ -150,7 +157,7 @@ impl Servers for FastcgiServers {
         let first = worker.random() as usize;
         async move {
             let setup = ConnectionSetup {
-                header: header.as_ref(),
+                identity: &identity,
                 handshake: handshake_config.as_ref(),
                 behind,
                 timers: Some(&worker.timers),
@@ -180,7 +187,7 @@ impl Servers for FastcgiServers {
         let state = &stream.state;
         let is_over = state.keeps_connection && state.input.is_over(&stream.server.connection);
         let server = self.recycle(stream);
-        if is_over && was_sent {
+        if is_over && was_sent && !to.plan.is_for_one_client {
             to.config.return_to_pool((to.plan, to.local), (to.upstream, to.server), server, now, None);
         }
     }
@@ -232,6 +239,7 @@ impl ServerStream for FastcgiServerStream {
         let state = &mut *self.state;
         state.request_id.extend_from_slice(head.id);
         state.keeps_connection = !head.close;
+        state.caught = fields.caught().map(Arc::clone);
         if head.body.length().is_none() {
             state.unable = Some(Cause::LengthUnknown);
             return;
@@ -297,6 +305,11 @@ impl ServerStream for FastcgiServerStream {
                         Ok(CgiProgress::Complete { taken }) => {
                             connection.consume(taken);
                             state.input.give_back(len - taken);
+                            let errors = &state.input.errors.bytes;
+                            let mut caught = state.caught.iter().flat_map(|caught| &**caught);
+                            if caught.any(|text| memchr::memmem::find(errors, text.as_bytes()).is_some()) {
+                                return Poll::Ready(Err(HeadError::Lost(Cause::FastcgiCaughtError)));
+                            }
                             return Poll::Ready(Ok(()));
                         }
                         Err(error) => return Poll::Ready(Err(error)),

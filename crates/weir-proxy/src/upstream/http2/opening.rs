@@ -8,10 +8,12 @@ use weir_observe::{Cause, Failure, Phase};
 
 use crate::net::connection::Connection;
 use crate::net::socket::Behind;
+use crate::net::source::BoundSource;
 use crate::state::snapshot::UpstreamPlan;
 use crate::state::worker::Worker;
 use crate::state::worker_config::{LocalServer, WorkerConfig};
 use crate::upstream::handshake::{self, ConnectionSetup};
+use crate::upstream::proxy_header::ConnectionIdentity;
 use crate::upstream::stream::Destination;
 
 /// The name of HTTP/2 over TLS (RFC 9113 section 3.2).
@@ -51,8 +53,9 @@ impl Opener {
         let plan = self.plan();
         let endpoints = plan.live[self.server].endpoints.load_full();
         let handshake_config = plan.tls.as_ref().map(|config| config.for_traffic(self.server));
+        let source = BoundSource::of_several(&plan.config.servers[self.server])?;
         let setup = ConnectionSetup {
-            header: None,
+            identity: &ConnectionIdentity { header: None, source },
             handshake: handshake_config.as_ref(),
             behind: Behind::More,
             timers: Some(&self.worker.timers),

@@ -5,6 +5,7 @@ mod least_requests;
 mod peak_ewma;
 mod chance;
 mod consistent_hash;
+mod map_based_hash;
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -70,7 +71,7 @@ impl TestBalancer {
     }
 }
 
-fn policies() -> [Policy; 6] {
+fn policies() -> [Policy; 7] {
     let load_factor = LoadFactor::default();
     [
         Policy::RoundRobin,
@@ -79,6 +80,7 @@ fn policies() -> [Policy; 6] {
         Policy::PowerOfTwo,
         Policy::Random,
         Policy::ConsistentHash { key: HashKey::Path, load_factor },
+        Policy::MapBasedHash { key: HashKey::Path },
     ]
 }
 
@@ -265,6 +267,57 @@ fn backups_serve_only_when_no_primary_is_eligible() {
         assert_eq!(choose(Excluded::NONE), BalancerChoice::Server(ServerId(0)), "{policy:?}");
         balancer.state(ServerId(0)).set_health(Health::Down);
         assert_eq!(choose(Excluded::NONE), BalancerChoice::NoneEligible, "{policy:?}");
+    }
+}
+
+#[test]
+fn backups_help_out_while_every_primary_is_full() {
+    for policy in policies() {
+        let state = |max_requests| Arc::new(ServerState::new(1, max_requests));
+        let members = vec![
+            BalancerMember::new("ending", state(0)).in_tier(ServerTier::LastResort),
+            BalancerMember::new("first", state(1)),
+            BalancerMember::new("second", state(1)),
+            BalancerMember::new("backup", state(1)).in_tier(ServerTier::Backup),
+        ];
+        let balancer = Balancer::new(&policy, members, 0).overflowing(true);
+        let choose =
+            |excluded: &Excluded| balancer.choose(&Pick { hash: Some(3), excluded, random: 3, now_ms: 0 });
+        let eligibility = || {
+            let pick = Pick { hash: Some(3), excluded: Excluded::NONE, random: 3, now_ms: 0 };
+            let mut candidates = balancer.candidates(&pick);
+            candidates.sort_by_key(|candidate| candidate.server);
+            candidates.iter().map(|candidate| candidate.eligibility).collect::<Vec<_>>()
+        };
+        let (ending, full) = (Eligibility::LastResort, Eligibility::Full);
+
+        let BalancerChoice::Server(first) = choose(Excluded::NONE) else { panic!("{policy:?}") };
+        assert!(matches!(first, ServerId(1 | 2)), "{policy:?}");
+        assert_eq!(eligibility()[3], Eligibility::Reserve, "{policy:?}: one has room");
+        assert!(matches!(choose(Excluded::NONE), BalancerChoice::Server(ServerId(1 | 2))), "{policy:?}");
+        assert_eq!(eligibility(), [ending, full, full, Eligibility::Eligible], "{policy:?}");
+        assert_eq!(choose(Excluded::NONE), BalancerChoice::Server(ServerId(3)), "{policy:?}");
+        assert_eq!(eligibility(), [ending, full, full, full], "{policy:?}");
+        assert_eq!(choose(Excluded::NONE), BalancerChoice::AllFull, "{policy:?}: the one that ends does not");
+
+        let mut failed = Excluded::new();
+        failed.insert(first);
+        balancer.release(ServerId(3));
+        assert_eq!(
+            choose(&failed),
+            BalancerChoice::Server(ServerId(3)),
+            "{policy:?}: after a failed attempt"
+        );
+        balancer.release(ServerId(3));
+        failed.insert(ServerId(3));
+        assert_eq!(choose(&failed), BalancerChoice::AllFull, "{policy:?}: it has failed on the backup, too");
+
+        balancer.state(ServerId(3)).set_mode(Mode::Draining);
+        assert_eq!(choose(Excluded::NONE), BalancerChoice::AllFull, "{policy:?}: it is drained");
+        balancer.release(first);
+        assert_eq!(choose(Excluded::NONE), BalancerChoice::Server(first), "{policy:?}");
+        let after = balancer.succeeded_by(&policy, Vec::new(), 0);
+        assert!(!after.overflows, "the next config says it anew");
     }
 }
 

@@ -24,6 +24,17 @@ fn all<'a>(explanation: &'a RequestExplanation<'_>) -> Vec<AskedCondition<'a>> {
     };
     lists.iter().for_each(|list| add(format!("list {}", list.name), list.when.as_ref()));
     limits.iter().for_each(|one| add(format!("limit {}", one.limit.name), one.limit.when.as_ref()));
+    let tables = match explanation.route {
+        Some(route) => &route.tracked,
+        None => &explanation.listener.tracked,
+    };
+    for table in tables {
+        let name = &table.definition.name;
+        add(format!("table {name}"), table.when.as_ref());
+        for (number, increment) in table.increments.iter().enumerate() {
+            add(format!("table {name}, gpc{number}"), increment.as_ref());
+        }
+    }
     let log = match explanation.route.map(|route| &route.access_log) {
         Some(RouteAccessLog::Own(log)) => log,
         _ => &explanation.listener.access_log,

@@ -150,7 +150,7 @@ pub(super) fn own_values<'a>(
         if found.iter().any(|(known, _)| *known == name) {
             continue;
         }
-        let text = match value.leaves().iter().all(is_known) {
+        let text = match is_known(value) {
             true if value.is_secret() => "(a secret, left out)".to_owned(),
             true => format!("{:?}", String::from_utf8_lossy(&request.nth_text(value, 0))),
             false => "not known here".to_owned(),
@@ -162,6 +162,9 @@ pub(super) fn own_values<'a>(
 
 /// Whether a value is known without a connection.
 fn is_known(value: &TemplateValue) -> bool {
+    if matches!(value, TemplateValue::Counter(..)) {
+        return false;
+    }
     if value.own().is_some() {
         return value.leaves().iter().all(is_known);
     }

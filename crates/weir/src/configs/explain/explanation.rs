@@ -4,13 +4,15 @@
 
 use weir_config::{
     AffinitySettings, Config, FastcgiSettings, FixedResponse, Listener, PathForm, Redirect, Route,
-    RouteAction, RouteSettings, SplitAction, SplitTarget, StaticFiles, Upstream, UpstreamIndex,
+    RouteAction, RouteSettings, SplitAction, SplitTarget, StaticFiles, Template, TemplateFacts as _,
+    TemplatePart, Upstream, UpstreamIndex,
 };
 use weir_http::{Expectation, FieldName, Framing, Method, TargetForm, via_repeats};
 use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::Eligibility;
 use weir_traffic::ServerId;
-use weir_traffic::balance::{Excluded, HashKey, Pick, Policy, ServerCandidate};
+use weir_traffic::balance::{Excluded, HashKey, Pick, ServerCandidate};
+use weir_traffic::hash_bytes;
 use weir_traffic::route::{Considered, RouteOutcome, RouteRequest};
 
 use super::known_sources::KnownSources;
@@ -76,6 +78,8 @@ pub(super) struct UpstreamDestination<'a> {
     pub(super) key: Option<Key<'a>>,
     /// The cookie that keeps clients on their server, if one does.
     pub(super) cookie: Option<Cookie<'a>>,
+    /// The server that the request names, where the upstream has such.
+    pub(super) named: Option<RequestedServer>,
     /// The servers in the order in which they would be chosen.
     pub(super) candidates: Vec<(ServerCandidate, SharePercent)>,
 }
@@ -83,9 +87,29 @@ pub(super) struct UpstreamDestination<'a> {
 /// What a server gets of the traffic in the long run, with every server up and equally quick: percent by weight.
 pub(super) type SharePercent = f64;
 
+/// The server that a request names.
+pub(super) struct RequestedServer {
+    /// What the text of the config comes to.
+    pub(super) text: String,
+    /// The server that this is; `None`: the list has none like it.
+    pub(super) server: Option<String>,
+}
+
+impl RequestedServer {
+    fn of(upstream: &Upstream, request: &ExplainedRequest) -> Option<Self> {
+        let settings = upstream.dynamic.as_ref()?;
+        let text = own_key(&settings.server, request).unwrap_or_default();
+        let server = settings.allow.find(&text).map(|address| address.to_string());
+        Some(Self { text: lossy(&text), server })
+    }
+}
+
 /// The hash key of the request.
 pub(super) struct Key<'a> {
     pub(super) key: &'a HashKey,
+    /// What it is made of, where the config says so, and what that comes to.
+    pub(super) template: Option<&'a Template>,
+    pub(super) made: Option<Vec<u8>>,
     /// Whether the request has one; without it, the least loaded server is chosen.
     pub(super) present: bool,
 }
@@ -93,6 +117,8 @@ pub(super) struct Key<'a> {
 /// The cookie that keeps a client on its server.
 pub(super) struct Cookie<'a> {
     pub(super) affinity: &'a AffinitySettings,
+    /// The key of the request, where there is one.
+    pub(super) key: Option<String>,
     /// The server that the cookie of the request stands for.
     pub(super) server: Option<ServerId>,
 }
@@ -163,6 +189,9 @@ fn refused_at_request(config: &Config, listener: &Listener, request: &ExplainedR
     if let Some(rule) = request.broken {
         return refuse(Cause::Rule(rule));
     }
+    if request.has_bad_client_address() {
+        return refuse(Cause::ClientAddressBad);
+    }
     if request.head().expectation() == Expectation::Unknown {
         return refuse(Cause::ExpectationFailed);
     }
@@ -209,31 +238,29 @@ fn disposition<'a>(
         RouteAction::Then(_) => return Disposition::Refused(Failure::weir(Phase::Route, Cause::NoRoute)),
         RouteAction::Respond(fixed) => return Disposition::Respond(fixed),
         RouteAction::Files(files) => {
-            let path = match &files.alias {
-                None => {
-                    let (target, _) = target(listener, route, request);
-                    target.split('?').next().unwrap_or_default().to_owned()
-                }
-                Some(alias) => {
-                    let mut path = Vec::new();
-                    alias.apply(request.path(), None, &mut path);
-                    lossy(&path)
-                }
-            };
+            let path = file_path(listener, route, files, request);
             let otherwise = files.otherwise.map(|upstream| config.upstream(upstream));
             return Disposition::Files { files, path, otherwise };
         }
-        RouteAction::Upstream(upstream) => vec![(*upstream, 100.0, None)],
+        RouteAction::Upstream(upstream) => {
+            let named = RequestedServer::of(config.upstream(*upstream), request);
+            if named.is_some_and(|named| named.server.is_none()) {
+                return Disposition::Refused(Failure::weir(Phase::Connect, Cause::ServerNotAllowed));
+            }
+            vec![(*upstream, 100.0, None)]
+        }
         RouteAction::Split(parts) => {
-            let total: u64 = parts.iter().map(|part| u64::from(part.weight)).sum();
-            let share = |part: &SplitTarget| percent(part.weight.into(), total);
-            answers.extend(parts.iter().filter_map(|part| match part.to {
-                SplitAction::Respond(status) => Some((status, share(part))),
+            let Some(parts) = taken_parts(config, route, parts, request) else {
+                return Disposition::Refused(Failure::weir(Phase::Route, Cause::UnknownUpstream));
+            };
+            answers.extend(parts.iter().filter_map(|(part, share)| match part.to {
+                SplitAction::Respond(status) => Some((status, *share)),
                 SplitAction::Upstream(_) => None,
             }));
-            let destination =
-                |part: &'a SplitTarget| Some((part.upstream()?, share(part), part.settings.as_deref()));
-            parts.iter().filter_map(destination).collect()
+            let destination = |(part, share): (&'a SplitTarget, f64)| {
+                Some((part.upstream()?, share, part.settings.as_deref()))
+            };
+            parts.into_iter().filter_map(destination).collect()
         }
     };
     let destination = |(upstream, percent, settings)| UpstreamDestination {
@@ -248,6 +275,48 @@ fn disposition<'a>(
         destinations: parts.into_iter().map(destination).collect(),
         answers,
     })
+}
+
+/// The path of a request below the folder of a route with files.
+fn file_path(listener: &Listener, route: &Route, files: &StaticFiles, request: &ExplainedRequest) -> String {
+    match &files.alias {
+        None => {
+            let (target, _) = target(listener, route, request);
+            target.split('?').next().unwrap_or_default().to_owned()
+        }
+        Some(alias) => {
+            let mut path = Vec::new();
+            alias.apply(request.path(), None, &mut path);
+            lossy(&path)
+        }
+    }
+}
+
+/// The targets of a split that may have the request, with their shares in percent; `None` when it names none of them.
+fn taken_parts<'a>(
+    config: &Config,
+    route: &Route,
+    parts: &'a [SplitTarget],
+    request: &ExplainedRequest,
+) -> Option<Vec<(&'a SplitTarget, f64)>> {
+    if let Some(template) = &route.split_by {
+        return Some(vec![(named_target(config, parts, (template, request))?, 100.0)]);
+    }
+    let total: u64 = parts.iter().map(|part| u64::from(part.weight)).sum();
+    Some(parts.iter().map(|part| (part, percent(part.weight.into(), total))).collect())
+}
+
+/// The target of a split that the request names, or the answer to requests that name none.
+fn named_target<'a>(
+    config: &Config,
+    parts: &'a [SplitTarget],
+    (template, request): (&Template, &ExplainedRequest),
+) -> Option<&'a SplitTarget> {
+    let name = own_key(template, request).unwrap_or_default();
+    let is_named = |part: &&SplitTarget| {
+        part.upstream().is_some_and(|index| config.upstream(index).name.as_bytes() == name)
+    };
+    parts.iter().find(is_named).or_else(|| parts.iter().find(|part| part.upstream().is_none()))
 }
 
 /// The request target that servers get, and whether it is another than the one that came.
@@ -294,30 +363,51 @@ impl<'a> UpstreamDestination<'a> {
     fn new(upstream: &'a Upstream, percent: f64, request: &ExplainedRequest) -> Self {
         // Any seed will do: the order of equal servers is not explained.
         let balancer = upstream.balancer(0);
-        let hash = balancer.hash_key().and_then(|key| key.hash(request));
-        let candidates = balancer.candidates(&Pick { hash, excluded: Excluded::NONE, random: 0, now_ms: 0 });
-        let key = match &upstream.balance {
-            Policy::ConsistentHash { key, .. } => Some(Key { key, present: hash.is_some() }),
-            Policy::LeastRequests
-            | Policy::RoundRobin
-            | Policy::PeakEwma
-            | Policy::PowerOfTwo
-            | Policy::Random => None,
+        let made = upstream.hash_template.as_ref().and_then(|template| own_key(template, request));
+        let hash = match &made {
+            Some(text) => Some(hash_bytes(text)),
+            None => balancer.hash_key().and_then(|key| key.hash(request)),
         };
+        let candidates = balancer.candidates(&Pick { hash, excluded: Excluded::NONE, random: 0, now_ms: 0 });
+        let key = upstream.balance.hash_key().map(|key| Key {
+            key,
+            template: upstream.hash_template.as_ref(),
+            made,
+            present: hash.is_some(),
+        });
         let cookie = upstream.affinity.as_ref().map(|affinity| {
             let cookies = request.head().fields().all(FieldName::Cookie);
             let bond = upstream
-                .affinity()
+                .affinity([0, 0])
                 .map(|ready| ready.lookup(cookies.map(|field| field.value.of(request.text())), 0));
-            Cookie { affinity, server: bond.unwrap_or_default().server }
+            let key = affinity.key().and_then(|template| own_key(template, request));
+            let key = key.map(|key| lossy(&key));
+            Cookie { affinity, key, server: bond.unwrap_or_default().server }
         });
-        Self { upstream, percent, settings: None, key, cookie, candidates: with_shares(candidates) }
+        let named = RequestedServer::of(upstream, request);
+        Self { upstream, percent, settings: None, key, cookie, named, candidates: with_shares(candidates) }
     }
 
     /// The server as the config has it.
     pub(super) fn server(&self, id: ServerId) -> &'a weir_config::Server {
         &self.upstream.servers[id.index()]
     }
+}
+
+/// The key that a template comes to for the request; `None` where all of its values are empty.
+fn own_key(template: &Template, request: &ExplainedRequest) -> Option<Vec<u8>> {
+    let (mut key, mut has_value) = (Vec::new(), false);
+    for part in template.parts() {
+        match part {
+            TemplatePart::Literal(text) => key.extend_from_slice(text.as_bytes()),
+            TemplatePart::Value(value) => {
+                let start = key.len();
+                request.write_nth(value, 0, &mut key);
+                has_value |= key.len() > start;
+            }
+        }
+    }
+    has_value.then_some(key)
 }
 
 fn with_shares(candidates: Vec<ServerCandidate>) -> Vec<(ServerCandidate, SharePercent)> {

@@ -113,6 +113,9 @@ fn destination(explanation: &RequestExplanation<'_>, destination: &UpstreamDesti
         .iter()
         .map(|(candidate, share)| server(destination, candidate, *share))
         .collect();
+    let keyed = |is_keyed: bool| {
+        destination.cookie.as_ref().filter(|cookie| cookie.affinity.key().is_some() == is_keyed)
+    };
     json!({
         "name": destination.upstream.name,
         "source": explanation.sources.json(destination.upstream),
@@ -120,16 +123,24 @@ fn destination(explanation: &RequestExplanation<'_>, destination: &UpstreamDesti
         "headers": sentence::own_changes(explanation, destination),
         "protocol": destination.upstream.protocol.name(),
         "balance": destination.upstream.balance.name(),
+        "when_full": destination.upstream.when_full.name(),
         "key": key.map(|key| json!({
-            "of": sentence::key_name(key.key),
+            "of": sentence::key_name(key),
             "value": sentence::key_value(key, explanation.request),
             "present": key.present,
         })),
-        "cookie": destination.cookie.as_ref().map(|cookie| json!({
+        "affinity": keyed(true).map(|cookie| json!({
+            "key": cookie.affinity.cookie,
+            "mode": cookie.affinity.mode.name(),
+            "strict": cookie.affinity.strict,
+            "present": cookie.key.is_some(),
+        })),
+        "cookie": keyed(false).map(|cookie| json!({
             "name": cookie.affinity.cookie,
             "mode": cookie.affinity.mode.name(),
             "server": cookie.server.map(|server| &destination.server(server).name),
         })),
+        "named": destination.named.as_ref().map(|named| json!({ "text": named.text, "server": named.server })),
         "tls": destination.upstream.tls.as_deref().map(sentence::tls),
         "health": destination.upstream.health.as_ref().map(|check| sentence::health(Some(check))),
         "servers": servers,
@@ -143,6 +154,7 @@ fn server(destination: &UpstreamDestination<'_>, candidate: &ServerCandidate, sh
         "address": server.address.to_string(),
         "weight": candidate.weight,
         "max_requests": server.max_requests,
+        "source_address": server.source_address.map(|source| source.to_string()),
         "backup": candidate.tier == ServerTier::Backup,
         "eligible": candidate.eligibility == Eligibility::Eligible,
         "eligibility": candidate.eligibility.sentence(),

@@ -24,6 +24,7 @@ use clap::{Args, ValueEnum};
 use weir_config::Config;
 
 use crate::error::CommandError;
+use crate::foreign::LossArguments;
 use crate::help_text::with_exit_codes;
 use crate::output;
 use explanation::RequestExplanation;
@@ -49,7 +50,7 @@ Exit codes:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = with_exit_codes(EXAMPLES, EXIT_CODES))]
 pub(crate) struct ExplainArguments {
-    /// The config.
+    /// The config: a `weir.toml`, `nginx.conf`, `haproxy.cfg` or `Caddyfile`.
     file: PathBuf,
     /// The URL of the request, or its path alone.
     url: String,
@@ -68,6 +69,8 @@ pub(crate) struct ExplainArguments {
     /// The format of the explanation.
     #[arg(long, value_enum, default_value_t = ExplainFormat::Text)]
     format: ExplainFormat,
+    #[command(flatten)]
+    loss: LossArguments,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -79,7 +82,7 @@ enum ExplainFormat {
 }
 
 pub(crate) fn run(arguments: &ExplainArguments) -> Result<ExitCode, CommandError> {
-    let config = Config::load(&arguments.file).map_err(CommandError::Config)?;
+    let config = arguments.loss.load(&arguments.file).into_result().map_err(CommandError::Config)?;
     output::print(&explain(&config, arguments)?)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use weir_config::{Listener, Route, Template, WhenCondition};
 use weir_http::http1::{HeadProgress, RequestParser};
-use weir_http::{FieldName, RequestHead, Rule, TargetForm, x_forwarded_for};
+use weir_http::{BadClientAddress, RequestHead, Rule, TargetForm, claimed_client_address};
 use weir_proxy::state::snapshot::head_limits;
 use weir_traffic::route::{RouteId, RouteRequest};
 
@@ -19,7 +19,7 @@ pub(super) struct ExplainedRequest {
     /// The address of the peer.
     pub(super) from: IpAddr,
     /// The address of the client: the peer's, unless the peer is a trusted proxy that names another.
-    client: IpAddr,
+    client: Result<IpAddr, BadClientAddress>,
     /// The rule that the request breaks.
     pub(super) broken: Option<Rule>,
     head: RequestHead,
@@ -70,7 +70,7 @@ impl ExplainedRequest {
             method: method.to_owned(),
             url: url.clone(),
             from,
-            client: from,
+            client: Ok(from),
             broken: None,
             head,
             text,
@@ -119,12 +119,23 @@ impl ExplainedRequest {
         is_other.then(|| lossy(self.head.normal_path(&self.text)))
     }
 
-    /// As on the data path: through the chain of trusted proxies.
-    fn client_at(&self, listener: &Listener) -> IpAddr {
+    /// As on the data path: by what a trusted proxy says.
+    fn client_at(&self, listener: &Listener) -> Result<IpAddr, BadClientAddress> {
         let trusted = |ip| listener.trusted_proxies.contains(Some(ip));
-        let fields = self.head.fields().all(FieldName::XForwardedFor);
-        let nodes = fields.flat_map(|field| x_forwarded_for(field.value.of(&self.text)));
-        weir_http::client_address(self.from, nodes, trusted)
+        match listener.client_address_header.field().filter(|_| trusted(self.from)) {
+            Some(field) => {
+                let mut is_peer = true;
+                let believed =
+                    |ip| std::mem::take(&mut is_peer) || listener.client_address_recursive && trusted(ip);
+                claimed_client_address(field, (self.head.fields(), &self.text), self.from, believed)
+            }
+            None => Ok(self.from),
+        }
+    }
+
+    /// Whether a trusted proxy names the client in a way that cannot be read.
+    pub(super) fn has_bad_client_address(&self) -> bool {
+        self.client.is_err()
     }
 }
 
@@ -158,7 +169,7 @@ impl RouteRequest for ExplainedRequest {
     }
 
     fn source(&self) -> IpAddr {
-        self.client
+        self.client.unwrap_or(self.from)
     }
 
     fn condition_holds(&self, route: RouteId) -> bool {

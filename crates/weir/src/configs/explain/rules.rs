@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use weir_config::{
-    AccessList, LimitUse, ListEntries, Mirror, PageText, Route, RouteAction, RouteCache, RowSet, RuleOrder,
-    Stage, Template, TemplateValue, WhenCondition,
+    AccessList, LimitUse, ListAction, ListEntries, Mirror, PageText, Route, RouteAction, RowSet, RuleOrder,
+    Satisfy, Stage, Template, TemplateValue, TrackedTable, WhenCondition, print_duration,
 };
 use weir_traffic::route::RouteRequest as _;
 
@@ -20,6 +20,11 @@ fn of_request<'a>(explanation: &'a RequestExplanation<'_>) -> (&'a [Arc<AccessLi
         Some(route) => (&route.lists, &route.limited_by),
         None => (&explanation.listener.lists, &explanation.listener.limited_by),
     }
+}
+
+/// The tables that count the request.
+fn tracked_by<'a>(explanation: &'a RequestExplanation<'_>) -> &'a [Arc<TrackedTable>] {
+    explanation.route.map_or(&explanation.listener.tracked, |route| &route.tracked)
 }
 
 /// The features that act on the request, by the stages at which they do: those of the route, and of the upstreams that it can go to.
@@ -40,11 +45,43 @@ fn has_client(list: &AccessList, explanation: &RequestExplanation<'_>) -> Option
     list.is_of_networks().then(|| list.find_address(explanation.request.source()).is_some())
 }
 
+/// When a list, a limit or a table acts that does at this stage.
+fn when(stage: Stage) -> &'static str {
+    if stage < Stage::Identity { "" } else { ", after authentication" }
+}
+
+fn table_line(table: &TrackedTable) -> (&'static str, String) {
+    let definition = &table.definition;
+    let counters: Vec<String> = definition.stored.iter().map(ToString::to_string).collect();
+    let counters = counters.join(", ");
+    ("table", format!("{}: {counters} by {}{}", definition.name, definition.key, when(table.stage())))
+}
+
+/// How answers of the server of `forward_auth` are kept.
+fn kept_answers(explanation: &RequestExplanation<'_>) -> Option<(&'static str, String)> {
+    let access = explanation.route?.access.as_deref()?;
+    let cache = access.forward.as_ref()?.cache.as_deref()?;
+    let has_path =
+        cache.key.values().any(|value| matches!(value, TemplateValue::Path | TemplateValue::Target));
+    let of_path = if has_path { "" } else { ", for any path of the route" };
+    let time = print_duration(cache.time);
+    Some(("forward_auth", format!("answers are kept for {time} by {}{of_path}", cache.key)))
+}
+
+/// By what responses are stored, and with which other routes.
+fn cache_line(explanation: &RequestExplanation<'_>) -> Option<(&'static str, String)> {
+    let cache = explanation.route?.cache.as_deref()?;
+    let apart = match &cache.share {
+        Some(share) => format!("in common with other routes with `share = \"{share}\"`"),
+        None => "apart from what other listeners, rules and upstreams have".to_owned(),
+    };
+    Some(("cache", format!("{}: by {}, {apart}", cache.store.name, cache.key)))
+}
+
 /// A line for each: its label and its text.
 pub(super) fn lines(explanation: &RequestExplanation<'_>) -> Vec<(&'static str, String)> {
     let (lists, limits) = of_request(explanation);
     let order = RuleOrder::new(lists);
-    let when = |stage: Stage| if stage < Stage::Identity { "" } else { ", after authentication" };
     let list = |list: &Arc<AccessList>| {
         let what = match has_client(list, explanation) {
             Some(true) => "the client is in it".to_owned(),
@@ -72,13 +109,6 @@ pub(super) fn lines(explanation: &RequestExplanation<'_>) -> Vec<(&'static str, 
             ),
         )
     };
-    let cache = explanation.route.and_then(|route| route.cache.as_deref());
-    let apart = |cache: &RouteCache| match &cache.share {
-        Some(share) => format!("in common with other routes with `share = \"{share}\"`"),
-        None => "apart from what other listeners, rules and upstreams have".to_owned(),
-    };
-    let cache =
-        cache.map(|cache| ("cache", format!("{}: by {}, {}", cache.store.name, cache.key, apart(cache))));
     let mirror = |mirror: &Mirror, to: &str| {
         let methods: Vec<&str> = mirror.methods.iter().map(|method| method.as_str()).collect();
         ("mirror", format!("{} of the requests{to} with {} are copied", mirror.share, methods.join(", ")))
@@ -103,11 +133,43 @@ pub(super) fn lines(explanation: &RequestExplanation<'_>) -> Vec<(&'static str, 
     });
     let own = own_values(explanation).into_iter();
     let own = own.map(|(name, text)| {
-        (if name.starts_with("map.") { "map" } else { "vars" }, format!("{name} is {text}"))
+        let label = ["map", "table"].into_iter().find(|kind| name.split('.').next() == Some(kind));
+        (label.unwrap_or("vars"), format!("{name} is {text}"))
     });
-    let rules = stages.chain(own).chain(lists.iter().map(list)).chain(limits.iter().map(limit));
+    let satisfy = satisfy(explanation).map(|text| ("satisfy", text));
+    let rules =
+        stages.chain(own).chain(lists.iter().map(list)).chain(satisfy).chain(limits.iter().map(limit));
+    let rules = rules.chain(tracked_by(explanation).iter().map(|table| table_line(table)));
     let asked = asked::lines(explanation).into_iter();
-    rules.chain(cache).chain(mirrors).chain(asked).chain(advice).collect()
+    let kept = kept_answers(explanation);
+    rules.chain(kept).chain(cache_line(explanation)).chain(mirrors).chain(asked).chain(advice).collect()
+}
+
+/// What has to admit the client, where lists and authentication are alternatives.
+fn satisfy(explanation: &RequestExplanation<'_>) -> Option<String> {
+    let route = explanation.route?;
+    route.access.as_ref().filter(|access| access.satisfy == Satisfy::Any)?;
+    let by_network = route.lists.iter().filter(|list| {
+        list.when.is_none()
+            && matches!(list.action, ListAction::Allow | ListAction::Deny | ListAction::Tarpit)
+    });
+    let entry =
+        |list: &Arc<AccessList>| list.find_address(explanation.request.source()).map(|(bits, _)| bits);
+    let mut decides: Option<(u8, &Arc<AccessList>)> = None;
+    for list in by_network {
+        if let Some(bits) = entry(list).filter(|bits| decides.is_none_or(|(known, _)| *bits > known)) {
+            decides = Some((bits, list));
+        }
+    }
+    Some(match decides {
+        Some((_, list)) if list.action == ListAction::Allow => {
+            format!("any: the list {} lets the client in without authentication", list.name)
+        }
+        Some((_, list)) => {
+            format!("any: the list {} refuses the client, unless authentication admits it", list.name)
+        }
+        None => "any: no list of networks has the client, so authentication has to admit it".to_owned(),
+    })
 }
 
 /// The maps and variables that the route names, with what they come to.
@@ -142,9 +204,17 @@ pub(super) fn add_json(object: &mut Value, explanation: &RequestExplanation<'_>)
         let list = |list: &Arc<AccessList>| json!({ "name": list.name, "action": list.action.name(), "has_client": has_client(list, explanation) });
         object["lists"] = lists.iter().map(list).collect();
     }
+    if let Some(text) = satisfy(explanation) {
+        object["satisfy"] = text.into();
+    }
     if !limits.is_empty() {
         let limit = |one: &LimitUse| json!({ "name": one.limit.name, "rule": one.limit.rule(), "key": one.limit.key.to_string() });
         object["limits"] = limits.iter().map(limit).collect();
+    }
+    let tables = tracked_by(explanation);
+    if !tables.is_empty() {
+        let table = |table: &Arc<TrackedTable>| json!({ "name": table.definition.name, "key": table.definition.key.to_string() });
+        object["tables"] = tables.iter().map(table).collect();
     }
     let own = own_values(explanation);
     if !own.is_empty() {

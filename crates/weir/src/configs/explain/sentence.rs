@@ -2,7 +2,7 @@
 //! balancing policy.
 
 use weir_config::{
-    AffinitySettings, CookieMode, FastcgiSettings, FilesFallback, ForwardHost, HeaderChanges, HeaderRule,
+    AccelField, CookieMode, FastcgiSettings, FilesFallback, ForwardHost, HeaderChanges, HeaderRule,
     HealthCheck, HealthProbe, Route, RouteTarget, ServerProtocol, StaticFiles, Upstream, UpstreamTls,
     print_duration,
 };
@@ -10,7 +10,7 @@ use weir_traffic::balance::{HashKey, Policy};
 use weir_traffic::route::{RouteMatch, RouteOutcome, RouteRequest, query_value, query_values};
 
 use super::conditions;
-use super::explanation::{Key, RequestExplanation, UpstreamDestination};
+use super::explanation::{Cookie, Key, RequestExplanation, RequestedServer, UpstreamDestination};
 use super::request::{ExplainedRequest, lossy};
 
 /// Why a route takes the request, or does not.
@@ -86,35 +86,38 @@ pub(super) fn policy(policy: &Policy) -> String {
             ),
             None => "the server that the key belongs to, however busy it is".into(),
         },
+        Policy::MapBasedHash { .. } => "the server at the place that the hash of the key comes to".into(),
     }
 }
 
 /// Which part of the request is the key.
-pub(super) fn key_name(key: &HashKey) -> String {
-    match key {
-        HashKey::ClientAddress(_) => "client address".to_owned(),
+pub(super) fn key_name(key: &Key<'_>) -> String {
+    match key.key {
+        HashKey::ClientAddress(_) | HashKey::ClientNetwork(_) => "client address".to_owned(),
         HashKey::Header(name) => format!("header {name}"),
         HashKey::Cookie(name) => format!("cookie {name}"),
         HashKey::Query(name) => format!("query parameter {name}"),
         HashKey::Path => "path".to_owned(),
+        HashKey::Made => key.template.map_or_else(String::new, ToString::to_string),
     }
 }
 
 /// The value of the key, where it can be shown in a word.
 pub(super) fn key_value(key: &Key<'_>, request: &ExplainedRequest) -> Option<String> {
     match key.key {
-        HashKey::ClientAddress(_) => Some(request.source().to_string()),
+        HashKey::ClientAddress(_) | HashKey::ClientNetwork(_) => Some(request.source().to_string()),
         HashKey::Header(name) => request.header(name).map(lossy),
         HashKey::Query(name) => query_value(request.query(), name.as_bytes()).map(lossy),
         HashKey::Path => Some(lossy(request.path())),
+        HashKey::Made => key.made.as_deref().map(lossy),
         HashKey::Cookie(_) => None,
     }
 }
 
 /// Which server the cookie of the request stands for, and what follows.
-pub(super) fn cookie(affinity: &AffinitySettings, server: Option<&str>) -> String {
-    let name = &affinity.cookie;
-    match (server, &affinity.mode) {
+pub(super) fn cookie(cookie: &Cookie<'_>, server: Option<&str>) -> String {
+    let name = &cookie.affinity.cookie;
+    match (server, &cookie.affinity.mode) {
         (Some(server), _) => {
             format!("{name} belongs to {server}, which gets the request as long as it takes any")
         }
@@ -125,6 +128,19 @@ pub(super) fn cookie(affinity: &AffinitySettings, server: Option<&str>) -> Strin
         }
         (None, CookieMode::Prefix { .. }) => {
             format!("{name}: the request has none that Weir marked; the server that sets it becomes its own")
+        }
+        (None, CookieMode::Key { .. }) if cookie.key.is_none() => {
+            format!("{name}: the request has no such key, so it belongs to no server")
+        }
+        (None, CookieMode::Key { learn_from, .. }) if learn_from.is_empty() => {
+            format!(
+                "{name}: the first server that gets a request with this key has it; that is learned while Weir runs, so it is not known here"
+            )
+        }
+        (None, CookieMode::Key { .. }) => {
+            format!(
+                "{name}: which server has said this key is learned while Weir runs, so it is not known here"
+            )
         }
         (None, CookieMode::Learn { .. }) => {
             format!("{name}: which server gave it out is learned while Weir runs, so it is not known here")
@@ -144,6 +160,20 @@ pub(super) fn tls(tls: &UpstreamTls) -> String {
             }
         },
     }
+}
+
+/// Which fields of servers for the proxy count; `None`: none of them.
+pub(super) fn accel(route: &Route) -> Option<String> {
+    let names = route.x_accel.iter().map(|field| match field {
+        AccelField::Redirect => "X-Accel-Redirect".to_owned(),
+        AccelField::Expires => "X-Accel-Expires".to_owned(),
+        AccelField::Buffering => "X-Accel-Buffering".to_owned(),
+        AccelField::LimitRate => "X-Accel-Limit-Rate".to_owned(),
+        AccelField::Pass => "nothing, and all pass to the client: X-Accel-*, X-Sendfile".to_owned(),
+    });
+    let file = route.x_sendfile.as_ref().map(|name| format!("X-Sendfile (a file of the route {name})"));
+    let names: Vec<String> = names.chain(file).collect();
+    (!names.is_empty()).then(|| format!("{} of servers", names.join(", ")))
 }
 
 /// What the servers are spoken to in; `None` for HTTP/1.1, one request at a time on a connection.
@@ -201,7 +231,11 @@ pub(super) fn health(check: Option<&HealthCheck>) -> String {
         (HealthProbe::Tls, None) => "a TLS handshake".to_owned(),
     };
     let (interval, rise, fall) = (print_duration(check.interval), check.rise, check.fall);
-    format!("{what} every {interval}; down after {fall} in a row that fail, up after {rise} that pass")
+    let agent = check.agent.as_ref().map_or_else(String::new, |agent| {
+        let every = print_duration(agent.interval);
+        format!("; an agent is asked every {every}")
+    });
+    format!("{what} every {interval}; down after {fall} in a row that fail, up after {rise} that pass{agent}")
 }
 
 /// The changes to the headers of a request, in the order in which they are made.
@@ -249,4 +283,12 @@ pub(super) fn forward_host(host: &ForwardHost) -> Option<String> {
 pub(super) fn percent(share: f64) -> String {
     let text = format!("{share:.1}");
     format!("{} %", text.strip_suffix(".0").unwrap_or(&text))
+}
+
+/// The server that a request names.
+pub(super) fn named_server(named: &RequestedServer) -> String {
+    match &named.server {
+        Some(server) => format!("{server}, which the request names: resolved when it is asked for"),
+        None => format!("{:?} is no server that `allow` lists: 502 server-not-allowed", named.text),
+    }
 }

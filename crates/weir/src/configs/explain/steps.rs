@@ -1,7 +1,7 @@
 //! The way of a request to its route: each rewrite, and each route that leads to another one, as on the data path.
 
-use weir_config::{Listener, REROUTINGS_MAX, RewriteRule, Route, RouteAction, TemplateValue};
-use weir_http::TargetForm;
+use weir_config::{DotSegments, Listener, REROUTINGS_MAX, RewriteRule, Route, RouteAction, TemplateValue};
+use weir_http::{Rule, TargetForm};
 use weir_observe::{Cause, Failure, Phase};
 use weir_traffic::route::{RouteRequest as _, RouteTable};
 
@@ -102,7 +102,10 @@ impl Way<'_> {
             let query = Some(request.query()).filter(|_| request.head().query().is_some());
             let write =
                 |value: &TemplateValue, out: &mut Vec<u8>| out.extend_from_slice(&request.text_of(value));
-            let Some(target) = rule.apply(request.path(), query, write) else { continue };
+            let target = rule.apply(request.path(), query, write).map_err(|DotSegments| {
+                WayEnd::Refused(Failure::client(Phase::Request, Cause::Rule(Rule::BadTarget)))
+            })?;
+            let Some(target) = target else { continue };
             let (pattern, flag) = (rule.pattern.as_str(), rule.flag.name());
             let shown = lossy(&target);
             self.followed.steps.push(format!("{whose}: `{pattern}` makes {shown} ({flag})"));

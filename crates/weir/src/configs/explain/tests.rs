@@ -61,9 +61,10 @@ protocol = "h2c"
 http2.streams_max = 50
 balance = "consistent-hash"
 hash_key = "client-address"
+when_full = "backup"
 servers = [
   { name = "one", address = "10.0.0.1:80" },
-  { name = "two", address = "10.0.0.2:80", weight = 2, max_requests = 10 },
+  { name = "two", address = "10.0.0.2:80", weight = 2, max_requests = 10, source_address = "10.0.0.7" },
   { name = "spare", address = "10.0.0.9:80", backup = true },
 ]
 
@@ -109,8 +110,8 @@ fn a_forwarded_request_is_explained_from_listener_to_servers() {
         "\nupstream   api\nprotocol   HTTP/2 without TLS",
         "\nbalance    consistent-hash: the server that the key belongs to",
         "\nkey        client address \"192.0.2.7\" belongs to ",
-        "weight 2    66.7 %  at most 10 requests  can take the request\n",
-        "spare  10.0.0.9:80  weight 1       0 %  backup  is a backup, and a primary server is eligible\n",
+        "weight 2    66.7 %  at most 10 requests  from 10.0.0.7  can take the request\n",
+        "spare  10.0.0.9:80  weight 1       0 %  backup, also when others are full  is a backup, and a primary server is eligible\n",
     ] {
         assert!(explained.contains(expected), "{expected:?} is missing in:\n{explained}");
     }
@@ -157,6 +158,20 @@ fn the_protocol_of_the_servers_is_told() {
 }
 
 #[test]
+fn what_servers_may_ask_for_is_told() {
+    let text = "listener.web = { address = \":80\", route = [
+         { path = \"/\", upstream = \"app\", x_accel = [\"redirect\", \"limit_rate\"], x_sendfile = \"files\" },
+         { name = \"files\", internal = true, files = { root = \"/srv\" } },
+         ] }
+         upstream.app = { servers = [\"10.0.0.1:80\"] }";
+    let config = Config::parse(text, "weir.toml").unwrap();
+    let typed = Typed::parse_from(["explain", "weir.toml", "http://a.test/x"]);
+    let explained = explain(&config, &typed.arguments).unwrap();
+    let expected = "\nobeyed     X-Accel-Redirect, X-Accel-Limit-Rate, X-Sendfile (a file of the route files) of servers\n";
+    assert!(explained.contains(expected), "{explained}");
+}
+
+#[test]
 fn the_key_decides_on_the_first_server() {
     let first = |from: &str| {
         let explained = json(&["/api", "--from", from]);
@@ -174,7 +189,7 @@ fn the_key_decides_on_the_first_server() {
 fn the_cookie_of_a_request_is_read() {
     let bound = Config::parse(CONFIG, "weir.toml").unwrap();
     let site = bound.upstreams.iter().find(|upstream| &*upstream.name == "site").unwrap();
-    let affinity = site.affinity().unwrap();
+    let affinity = site.affinity([0, 0]).unwrap();
     let set = affinity.set_cookie(RequestAffinity::default(), ServerId(1)).unwrap();
     let cookie = format!("Cookie: a=b; {}", set.split(';').next().unwrap());
     let explained = text(&["http://any.test/", "-H", &cookie]);
@@ -392,5 +407,57 @@ servers = ["10.0.0.3:80"]
         "\nlimit      per-user: 5/s, burst 5 by {user}, after authentication\n",
     ] {
         assert!(explained.contains(expected), "{explained}");
+    }
+}
+
+/// The client is the one that the data path finds, and what has to admit it is said.
+#[test]
+fn a_list_or_authentication_has_to_admit_the_client() {
+    let config = r#"
+list.cdn.entries = ["10.0.0.0/8"]
+list.office = { action = "allow", entries = ["192.0.2.0/24"] }
+list.rest = { action = "deny", entries = ["0.0.0.0/0", "192.0.2.128/25"] }
+[listener.web]
+address = "127.0.0.1:8080"
+trusted_proxies = ["list.cdn"]
+client_address_header = "cf-connecting-ip"
+[[listener.web.route]]
+path = "/"
+upstream = "site"
+lists = ["office", "rest"]
+satisfy = "any"
+basic = { users = { ann = "$2y$05$Z6hikxcfC7bLKHcgLQ/PtOy78ejcxa.dCYIcARnkDT4yJpC/sdZfm" } }
+[upstream.site]
+servers = ["10.0.0.3:80"]
+"#;
+    let config = Config::parse(&config.replace('$', "$$"), "weir.toml").unwrap();
+    let explained = |from: &str, fields: &[&str]| {
+        let fields = fields.iter().flat_map(|field| ["-H", *field]);
+        let arguments = ["explain", "weir.toml", "http://plain.test:8080/", "--from", from];
+        explain(&config, &Typed::parse_from(arguments.into_iter().chain(fields)).arguments).unwrap()
+    };
+    let office = "CF-Connecting-IP: 192.0.2.7";
+    for (from, fields, expected) in [
+        (
+            "10.0.0.1",
+            &[office][..],
+            "satisfy    any: the list office lets the client in without authentication\n",
+        ),
+        (
+            "10.0.0.1",
+            &["CF-Connecting-IP: 192.0.2.200"],
+            "satisfy    any: the list rest refuses the client, unless",
+        ),
+        // No other peer says who the client is.
+        ("203.0.113.1", &[office], "satisfy    any: the list rest refuses the client, unless"),
+        (
+            "2001:db8::1",
+            &[],
+            "satisfy    any: no list of networks has the client, so authentication has to admit it\n",
+        ),
+        ("10.0.0.1", &[office, "cf-connecting-ip: 192.0.2.8"], "client-address-bad"),
+    ] {
+        let explained = explained(from, fields);
+        assert!(explained.contains(expected), "{from} {fields:?}: {explained}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use weir_config::{FastcgiSettings, FixedResponse, Route, StaticFiles, Upstream};
+use weir_config::{FastcgiSettings, FixedResponse, OnFull, Route, StaticFiles, Upstream};
 use weir_observe::Failure;
 use weir_traffic::ServerTier;
 use weir_traffic::balance::ServerCandidate;
@@ -178,6 +178,9 @@ fn push_forward(
     if let Some(fastcgi) = explanation.fastcgi() {
         page.line("scripts", &sentence::scripts(fastcgi));
     }
+    if let Some(asked) = sentence::accel(route) {
+        page.line("obeyed", &asked);
+    }
     let is_part = forward.destinations.len() + forward.answers.len() > 1;
     for destination in &forward.destinations {
         push_destination(page, explanation, destination, is_part);
@@ -210,9 +213,15 @@ fn push_destination(
     if let Some(protocol) = sentence::protocol(upstream) {
         page.line("protocol", &protocol);
     }
-    page.line("balance", &format!("{}: {}", upstream.balance.name(), sentence::policy(&upstream.balance)));
+    match &destination.named {
+        Some(named) => page.line("server", &sentence::named_server(named)),
+        None => {
+            let balance = &upstream.balance;
+            page.line("balance", &format!("{}: {}", balance.name(), sentence::policy(balance)));
+        }
+    }
     if let Some(key) = &destination.key {
-        let name = sentence::key_name(key.key);
+        let name = sentence::key_name(key);
         let value = sentence::key_value(key, explanation.request);
         let line = match (key.present, value, destination.candidates.first()) {
             (false, ..) => format!("{name}: the request has none, so the least loaded server is chosen"),
@@ -226,7 +235,8 @@ fn push_destination(
     }
     if let Some(cookie) = &destination.cookie {
         let server = cookie.server.map(|server| &*destination.server(server).name);
-        page.line("cookie", &sentence::cookie(cookie.affinity, server));
+        let label = if cookie.affinity.key().is_some() { "affinity" } else { "cookie" };
+        page.line(label, &sentence::cookie(cookie, server));
     }
     if let Some(tls) = &upstream.tls {
         page.line("tls", &sentence::tls(tls));
@@ -264,8 +274,14 @@ fn server(
     if candidate.max_requests > 0 {
         let _infallible = write!(line, "  at most {} requests", candidate.max_requests);
     }
+    if let Some(source) = server.source_address {
+        let _infallible = write!(line, "  from {source}");
+    }
     match candidate.tier {
         ServerTier::Primary => {}
+        ServerTier::Backup if destination.upstream.when_full == OnFull::Backup => {
+            line.push_str("  backup, also when others are full");
+        }
         ServerTier::Backup => line.push_str("  backup"),
         ServerTier::LastResort => line.push_str("  last resort"),
     }

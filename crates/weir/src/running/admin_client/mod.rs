@@ -17,9 +17,10 @@ use anyhow::{Context as _, anyhow};
 use clap::Args;
 use data_encoding::BASE64;
 use http::Method;
-use weir_config::{CheckedConfig, ListenAddress};
+use weir_config::ListenAddress;
 
 use crate::error::CommandError;
+use crate::foreign::load_running;
 use crate::output;
 pub(crate) use endpoint::AdminEndpoint;
 pub(crate) use exchange::AdminResponse;
@@ -102,7 +103,7 @@ impl AdminArguments {
 /// The address of the Weir that runs on a config. It is read even if there are errors elsewhere: a running Weir is queried most when
 /// something is wrong.
 fn of_config(file: &Path) -> Result<AdminEndpoint, CommandError> {
-    let checked = CheckedConfig::load(file);
+    let checked = load_running(file);
     let admin = checked.admin();
     let is_named = admin.socket.is_some() || admin.address.is_some();
     if checked.config.is_none() {

@@ -15,10 +15,11 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Args;
-use weir_config::{CheckedConfig, DiagnosticKind};
+use weir_config::DiagnosticKind;
 
 use self::archive::Archive;
 use crate::error::CommandError;
+use crate::foreign::load_running;
 use crate::help_text::with_exit_codes;
 use crate::running::admin_client::AdminArguments;
 use crate::{clock, features, output};
@@ -109,7 +110,7 @@ pub(crate) fn run(arguments: &ReportArguments) -> Result<ExitCode, CommandError>
 /// What `weir check` says about the file, and the config in it. Not the lines themselves, and no message with a value in it: that may be a
 /// secret.
 fn add_config(parts: &mut Parts, file: &Path) {
-    let checked = features::check(CheckedConfig::load(file));
+    let checked = features::check(load_running(file));
     let mut report = String::new();
     for diagnostic in checked.diagnostics.iter() {
         let severity = if diagnostic.kind.is_warning() { "warning" } else { "error" };

@@ -1,5 +1,7 @@
 //! The rows of `weir top`: read from an overview, and sorted.
 
+use weir_sort::CompactSort as _;
+
 use std::cmp::Ordering;
 
 use serde_json::Value;
@@ -103,11 +105,11 @@ pub(super) fn rows(overview: &Value, order: RowOrder, with_servers: bool) -> Vec
             let servers = list(&upstream["servers"]);
             let mut servers: Vec<TopRow> =
                 servers.iter().map(|server| TopRow::of_server(server, is_tcp)).collect();
-            servers.sort_by(|one, other| one.compare(other, order));
+            servers.sort_compact_by(|one, other| one.compare(other, order));
             (TopRow::of_upstream(upstream, &servers), servers)
         })
         .collect();
-    upstreams.sort_by(|(one, _), (other, _)| one.compare(other, order));
+    upstreams.sort_compact_by(|(one, _), (other, _)| one.compare(other, order));
     let servers = |servers: Vec<TopRow>| if with_servers { servers } else { Vec::new() };
     upstreams
         .into_iter()

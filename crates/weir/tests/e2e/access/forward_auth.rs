@@ -342,6 +342,38 @@ fn the_question_takes_a_slot_and_waits_for_one() {
     });
 }
 
+/// What a trusted proxy says of its client is in each question, whatever `request_headers` names; what a client says of itself is not.
+#[test]
+fn a_question_tells_of_the_client_behind_a_proxy() {
+    let (origin, judge) = (Origin::serving("served"), judge());
+    for (trusted, expected) in [
+        ("127.0.0.1", [Some("192.0.2.7, 127.0.0.1"), Some("https"), Some("site.test"), Some("444")]),
+        ("192.0.2.1", [Some("127.0.0.1"), Some("http"), Some("a.test"), None]),
+    ] {
+        let weir = Weir::start(&config_with(
+            &[origin.named("a")],
+            &format!(
+                "listener.web.trusted_proxies = [\"{trusted}\"]
+                 upstream.auth.servers = [{}]
+                 [[listener.web.route]]
+                 path = \"/\"
+                 upstream = \"app\"
+                 forward_auth = {{ upstream = \"auth\", request_headers = [\"authorization\"] }}",
+                judge.entry()
+            ),
+        ));
+        let said = "X-Forwarded-For: 192.0.2.7\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: site.test\r\n\
+                    X-Forwarded-Port: 444\r\nForwarded: for=192.0.2.8\r\nX-Other: 1\r\n";
+        assert_eq!(send(&weir, "GET /", &format!("{LET_IN}{said}")).status, 200);
+        let question = judge.last_request();
+        let names = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "x-forwarded-port"];
+        let told = names.map(|name| question.field(name));
+        assert_eq!(told[..3], expected[..3], "{trusted}");
+        assert_eq!(told[3] == Some("444"), expected[3].is_some(), "{trusted}");
+        assert_eq!((question.field("forwarded"), question.field("x-other")), (None, None), "{trusted}");
+    }
+}
+
 #[test]
 fn passwords_come_first_and_preflights_are_not_asked_about() {
     let (origin, judge) = (Origin::serving("served"), judge());

@@ -2,6 +2,9 @@
 
 mod basic;
 mod jwt;
+mod kept_answers;
 mod remote_keys;
 mod forward_auth;
 mod order;
+mod satisfy;
+mod client_address;

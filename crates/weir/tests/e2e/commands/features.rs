@@ -21,6 +21,7 @@ const TRACES_MISSING: &str =
 const BUILD: &str =
     "build it from its sources: cargo install --locked --profile stripped --all-features --path crates/weir";
 
+const HAS_GEOIP: bool = cfg!(feature = "geoip");
 const HAS_KUBERNETES: bool = cfg!(feature = "kubernetes");
 const HAS_PROFILER: bool = cfg!(feature = "profiler");
 const HAS_TOP: bool = cfg!(feature = "top");
@@ -30,6 +31,7 @@ const HAS_XDS: bool = cfg!(feature = "xds");
 #[test]
 fn the_version_lists_the_features() {
     let all = [
+        ("geoip", HAS_GEOIP),
         ("kubernetes", HAS_KUBERNETES),
         ("profiler", HAS_PROFILER),
         ("top", HAS_TOP),
@@ -66,6 +68,20 @@ fn a_config_with_traces_needs_their_feature() {
             assert!(done.stderr.contains(part), "{part:?} is missing in:\n{}", done.stderr);
         }
     }
+}
+
+#[test]
+fn a_map_with_a_database_needs_its_feature() {
+    let file = WrittenConfig::new(
+        "listener.web = { address = \"127.0.0.1:0\", route = [{ path = \"/\", respond = { status = 200, body = \"{map.a}{map.b}\" } }] }
+map.a = { source = \"{client_address}\", exact = { x = \"y\" } }
+map.b = { source = \"{client_address}\", database = \"/none.mmdb\", field = \"country.iso_code\" }
+",
+    );
+    let done = run(&["check", "--format", "short", file.path()]);
+    assert_eq!(done.code, Some(2), "{done:?}");
+    let missing = "error: `map.NAME.database` needs the feature `geoip`, and this weir was built without it";
+    assert_eq!(done.stdout.contains(missing), !HAS_GEOIP, "{done:?}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod features;
 mod report;
 mod secrets;
 mod generated;
+mod import;
 mod lab;
 
 /// A good config with three routes.

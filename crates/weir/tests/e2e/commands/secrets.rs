@@ -173,6 +173,7 @@ fn nothing_that_is_shown_has_a_secret_of_the_config() {
         "/api/config",
         "/api/log",
         "/api/limits",
+        "/api/tables",
         "/api/mirrors",
         "/api/keys",
         "/api/certificates",

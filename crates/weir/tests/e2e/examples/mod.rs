@@ -9,6 +9,7 @@ mod postgresql;
 mod redis;
 mod mariadb;
 mod pages;
+mod sites;
 
 use std::path::{Path, PathBuf};
 

@@ -163,6 +163,10 @@ fn files_and_their_304() {
     let file = std::fs::File::options().write(true).open(path).expect("it was just written");
     let epoch = std::time::SystemTime::UNIX_EPOCH;
     let then = epoch.elapsed().expect("it is after 1970") - Duration::from_secs(600);
+    let old = folder.path().join("old.html");
+    std::fs::write(&old, "<p>").expect("the folder is writable");
+    let old = std::fs::File::options().write(true).open(old).expect("it was just written");
+    old.set_modified(epoch + Duration::from_secs(86_400)).expect("the time of a file can be set");
     file.set_modified(epoch + then).expect("the time of a file can be set");
     let weir = Weir::start(&format!(
         "admin.address = \"127.0.0.1:0\"
@@ -182,5 +186,33 @@ fn files_and_their_304() {
     let (modified, _) = shown(&get(&weir, "/a.html", ""));
     let left: u64 = modified.trim_start_matches("max-age=").parse().expect("it is a number");
     assert!((2900..=3000).contains(&left), "{left}");
+    // Of long ago: stale by either field.
+    let old = get(&weir, "/old.html", "");
+    assert_eq!(
+        (shown(&old).0.as_str(), old.field("expires")),
+        ("max-age=0", Some("Fri, 02 Jan 1970 01:00:00 GMT"))
+    );
     assert!(!shown(&get(&weir, "/none.css", "")).1);
+}
+
+#[test]
+fn dates_of_nginx() {
+    let origin = scripted();
+    let weir = start(&origin, "\"max\"", "");
+    let far = get(&weir, "/?200", "");
+    assert_eq!(
+        (shown(&far).0.as_str(), far.field("expires")),
+        ("max-age=315360000", Some("Thu, 31 Dec 2037 23:55:55 GMT"))
+    );
+    let weir = start(&origin, "\"@15h30m33s\"", "");
+    let mut client = Http2Client::connect(weir.web());
+    for response in [get(&weir, "/?200", "").fields().all("expires").join(""), {
+        let response = client.fetch("/?200");
+        response.fields.all("expires").join("")
+    }] {
+        assert!(response.ends_with(" 15:30:33 GMT"), "{response}");
+    }
+    let left: u64 =
+        shown(&get(&weir, "/?200", "")).0.trim_start_matches("max-age=").parse().expect("a number");
+    assert!((0..=86_400).contains(&left), "{left}");
 }

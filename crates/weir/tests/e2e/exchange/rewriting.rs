@@ -4,7 +4,7 @@ use std::fs;
 
 use super::compression::{decode, gzip, text_of};
 use crate::harness::http2::server::Http2Server;
-use crate::harness::http2::start_with_tls;
+use crate::harness::http2::{H2C, start_with_tls};
 use crate::harness::origin::Connection;
 use crate::harness::watchdog::{Gate, eventually};
 use crate::harness::{Client, Http2Client, Origin, Response, Weir, config_with, temporary_folder};
@@ -47,6 +47,10 @@ fn origin() -> Origin {
                     "Content-Type: text/html; charset=utf-8\r\nETag: \"v1\"\r\nAccept-Ranges: bytes\r\n\
                      Content-MD5: abc\r\nRepr-Digest: sha-256=:abc:\r\nX-Other: kept\r\nCache-Control: max-age=60\r\n",
                     internal().as_bytes(),
+                )?,
+                "/gzipped-short" => send(
+                    "Content-Type: text/html\r\nContent-Encoding: gzip\r\n",
+                    &gzip(&"a".repeat(5_000)),
                 )?,
                 "/gzipped" => send(
                     "Content-Type: text/html\r\nContent-Encoding: gzip\r\nETag: W/\"z\"\r\nCache-Control: max-age=60\r\n",
@@ -474,4 +478,107 @@ fn places_and_cookies_over_http2_and_with_affinity() {
     assert_eq!(of_server[1], "wp_a=2; path=/old/; Secure; SameSite=Strict");
     assert_eq!((own.len(), of_server.len()), (1, 3));
     assert!(!own[0].contains("Strict"), "{}", own[0]);
+}
+
+/// The length of a body that the server has compressed says nothing of how much there is to compress.
+#[test]
+fn a_body_that_was_compressed_is_compressed_again_however_short_it_was() {
+    let origin = origin();
+    let weir = start(&origin, "compression = true", "");
+    let response = fetch_with(&weir, "GET", "/gzipped-short", "Accept-Encoding: gzip\r\n");
+    assert_eq!(
+        (response.field("content-encoding"), response.field("vary")),
+        (Some("gzip"), Some("Accept-Encoding"))
+    );
+    assert_eq!(text_of(&response), "a".repeat(5_000));
+    let response = fetch_with(&weir, "GET", "/gzipped-short", "Accept-Encoding: identity\r\n");
+    assert_eq!((response.field("content-encoding"), response.field("vary")), (None, Some("Accept-Encoding")));
+    assert_eq!(response.text(), "a".repeat(5_000));
+}
+
+#[test]
+fn attributes_of_cookies_by_regular_expressions() {
+    let origin = naming_origin();
+    let settings = "[[listener.web.route]]\npath = \"/x\"\nupstream = \"app\"\nrewrite_cookies = [\n\
+        { domain = { regex = '^([a-z]+)\\.INTERNAL$', to = \"{1}.{host}\" } },\n\
+        { path = { regex = '^/(old)?/?$', to = \"/{1}new{header.x-name}\" } },\n]\n";
+    let (authority, weir) = start_with_tls(&origin, settings);
+    let mut client = Http2Client::connect_tls(&authority, weir.web());
+    let stream = client.get_with("/x", &[("x-name", "; Secure")]);
+    let response = client.response(stream);
+    assert_eq!(
+        response.fields.all("set-cookie"),
+        [
+            "session=1; Path=/newSecure; Domain=shop.a.test; SameSite=None",
+            "wp_a=2; path=/oldnewSecure",
+            "c=\"3\"; Expires=Thu, 01 Jan 2026 00:00:00 GMT",
+        ]
+    );
+}
+
+/// Redirects of Weir, and those of servers that a rule has made a path, name the host that the client has asked for; those that pass do not.
+#[test]
+fn redirects_to_a_path_name_the_host_where_that_is_wanted() {
+    let origin = naming_origin();
+    let folder = temporary_folder();
+    fs::create_dir(folder.path().join("sub")).expect("the folder is writable");
+    let routes = format!(
+        "[[listener.web.route]]\npath = \"/shop\"\nupstream = \"app\"\nstrip_prefix = true\n\
+         rewrite_location = [{{ from = \"http://shop.internal:8080/\", to = \"/shop/\" }}]\n\
+         [[listener.web.route]]\npath = \"/moved\"\nredirect.to = \"/next?x=1\"\n\
+         [[listener.web.route]]\npath = \"/away\"\nredirect.to = \"https://b.test/\"\n\
+         [[listener.web.route]]\npath = \"/sub\"\nfiles.root = \"{}\"\n",
+        folder.path().display()
+    );
+    let rows = [
+        ("/shop/moved", "location", "/shop/next?q=http://shop.internal:8080/"),
+        ("/shop/refresh", "refresh", "5; url=\"/shop/next\""),
+        ("/shop/path", "location", "/old/x"),
+        ("/moved", "location", "/next?x=1"),
+        ("/away", "location", "https://b.test/"),
+        ("/sub", "location", "/sub/"),
+    ];
+    for is_wanted in [false, true] {
+        let settings = format!("{H2C}listener.web.absolute_redirect = {is_wanted}\n{routes}");
+        let weir = Weir::start(&config_with(&[origin.named("a")], &settings));
+        let mut client = Http2Client::connect(weir.web());
+        for (target, name, path) in rows {
+            let is_absolute =
+                is_wanted && name == "location" && !path.contains("https://") && path != "/old/x";
+            let expected = if is_absolute { format!("http://a.test:81{path}") } else { path.to_owned() };
+            let request = format!("GET {target} HTTP/1.1\r\nHost: A.test:81\r\nConnection: close\r\n\r\n");
+            let response = Client::exchange(weir.web(), &request);
+            assert_eq!(response.field(name), Some(&*expected), "{target}");
+            let by_http2 = client.fetch(target);
+            let location = by_http2.field(name).unwrap_or_default();
+            assert!(location.ends_with(path) && (location == path) != is_absolute, "{target}: {location}");
+        }
+        // Without a host, there is none to name.
+        let response = Client::exchange(weir.web(), "GET /moved HTTP/1.0\r\n\r\n");
+        assert_eq!(response.field("location"), Some("/next?x=1"));
+    }
+}
+
+/// `*` is for bodies without a media type, too.
+#[test]
+fn bodies_without_a_media_type() {
+    let origin = Origin::start(|conn| {
+        loop {
+            conn.request()?;
+            conn.send("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nfoo")?;
+        }
+    });
+    for (types, expected) in [("\"*\"", "bar"), ("\"text/*\"", "foo")] {
+        let settings = format!(
+            "[[listener.web.route]]\npath = \"/x\"\nupstream = \"app\"\ncompression = true\n\
+             rewrite_body = {{ types = [{types}], rules = [{{ text = \"foo\", to = \"bar\" }}] }}\n"
+        );
+        let weir = Weir::start(&config_with(&[origin.named("a")], &settings));
+        let response = fetch_with(&weir, "GET", "/x", "Accept-Encoding: gzip\r\n");
+        assert_eq!(
+            (response.text().as_str(), response.field("content-encoding")),
+            (expected, None),
+            "{types}"
+        );
+    }
 }

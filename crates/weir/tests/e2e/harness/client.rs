@@ -220,6 +220,11 @@ impl Client {
         }
     }
 
+    /// The same; `None` when the connection has ended.
+    pub(crate) fn skim_or_end(&mut self, buf: &mut [u8]) -> Option<usize> {
+        self.wire.skim(buf).ok()
+    }
+
     /// Reads until Weir ends the connection, and returns how.
     pub(crate) fn take_to_end(&mut self) -> (Vec<u8>, End) {
         self.wire.take_to_end()

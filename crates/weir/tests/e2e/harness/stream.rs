@@ -100,6 +100,16 @@ impl Stream {
         }
     }
 
+    /// The address at the other end of a TCP connection.
+    pub(crate) fn peer_ip(&self) -> IpAddr {
+        let peer = match self {
+            Stream::Tcp(tcp) => tcp.peer_addr(),
+            Stream::Tls(tls) => tls.tcp.peer_addr(),
+            Stream::Unix(_) => panic!("a Unix socket has no address"),
+        };
+        peer.expect("a connected socket has a peer").ip()
+    }
+
     /// Ends one direction, or both, in order: with TLS, by `close_notify` and then FIN.
     pub(crate) fn shut(&self, how: Shutdown) {
         // The peer may have ended the connection before; then there is nothing left to shut.

@@ -4,7 +4,7 @@
 
 use std::cell::RefCell;
 use std::io::{self, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -299,15 +299,25 @@ pub(crate) fn try_connect(to: SocketAddr, config: ClientConfig, name: &str) -> i
 /// # Errors
 /// What rustls says of a handshake that does not succeed.
 pub(crate) fn try_connect_stream(to: SocketAddr, config: ClientConfig, name: &str) -> io::Result<TlsStream> {
-    let Stream::Tcp(mut tcp) = Stream::connect(&Address::Tcp(to))? else {
-        unreachable!("the address is TCP")
-    };
+    shake(Stream::connect(&Address::Tcp(to))?, config, name)
+}
+
+/// Shakes hands on a connected stream, asking for `name`.
+fn shake(stream: Stream, config: ClientConfig, name: &str) -> io::Result<TlsStream> {
+    let Stream::Tcp(mut tcp) = stream else { unreachable!("the address is TCP") };
     let name = ServerName::try_from(name.to_owned()).expect("the test gives a host name");
     let mut session = ClientConnection::new(Arc::new(config), name).expect("the settings are sound");
     while session.is_handshaking() {
         session.complete_io(&mut tcp)?;
     }
     Ok(TlsStream { session: RefCell::new(session.into()), tcp })
+}
+
+/// Connects to `to` from the local address `from`, asking for `name`.
+pub(crate) fn connect_from(from: IpAddr, to: SocketAddr, config: ClientConfig, name: &str) -> Client {
+    let stream = Stream::connect_from(from, to, 0).expect("the listener accepts connections");
+    let tls = shake(stream, config, name).unwrap_or_else(|error| panic!("no TLS with {name}: {error}"));
+    Client::on(Stream::Tls(Box::new(tls)))
 }
 
 /// Connects to `to`, asking for `name`.

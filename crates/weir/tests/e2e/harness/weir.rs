@@ -358,6 +358,11 @@ impl Weir {
         self.status_bytes("VmRSS:")
     }
 
+    /// The same without pages of files, such as those of the program, which the system takes in and gives up as it likes.
+    pub(crate) fn anonymous_bytes(&self) -> u64 {
+        self.status_bytes("RssAnon:")
+    }
+
     /// The most resident memory that it ever had, in bytes.
     pub(crate) fn resident_peak_bytes(&self) -> u64 {
         self.status_bytes("VmHWM:")

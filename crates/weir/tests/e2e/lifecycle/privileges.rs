@@ -13,6 +13,7 @@ use rcgen::PKCS_ECDSA_P256_SHA256;
 use rustix::process::{Signal, geteuid};
 use tempfile::TempDir;
 
+use crate::harness::origin::ok;
 use crate::harness::program::bound_command;
 use crate::harness::tls::WEB_TLS;
 use crate::harness::{
@@ -163,6 +164,46 @@ fn the_right_to_bind_low_ports_stays_where_one_is_used() {
     weir.reload_in_vain(&text(0, &more));
     weir.line(&["listener `more`", "gave up CAP_NET_BIND_SERVICE", "restart Weir"]);
     assert_eq!(Client::get(weir.web(), "/").text(), "app");
+}
+
+#[test]
+fn the_right_to_use_addresses_of_clients_stays_where_it_is_used() {
+    if !is_root() {
+        return;
+    }
+    let origin = Origin::start(|conn| {
+        loop {
+            conn.request()?;
+            conn.send(ok(&conn.peer_ip().to_string()))?;
+        }
+    });
+    let text = |more: &str| {
+        format!(
+            "process.user = \"nobody\"\nlistener.web = {{ address = \"127.0.0.1:0\", upstream = \"app\" }}\nupstream.app.servers = [\"{}\"]\n{more}\n",
+            origin.address()
+        )
+    };
+    let as_clients = text("upstream.app.source_address = \"{client_address}\"");
+    let seen = |weir: &Weir| Client::connect_from("127.0.0.31", weir.web()).fetch("/").text();
+    let mut weir = Weir::start_in(open_folder(), &as_clients);
+    assert_threads(&weir, "CapEff:", "0000000000002000");
+    assert_eq!(seen(&weir), "127.0.0.31");
+    weir.upgrade();
+    assert_eq!(seen(&weir), "127.0.0.31", "the next process may do so, too");
+    drop(weir);
+    let weir = Weir::start_in(open_folder(), &text(""));
+    assert_threads(&weir, "CapEff:", "0000000000000000");
+    weir.reload_in_vain(&as_clients);
+    weir.line(&["upstream `app`", "needs CAP_NET_RAW", "restart Weir"]);
+    assert_eq!(seen(&weir), "127.0.0.1");
+    drop(weir);
+    if Command::new("setpriv").arg("--version").output().is_ok() {
+        let config = WrittenConfig::new(&as_clients.replace("process.user = \"nobody\"", ""));
+        set_mode(Path::new(config.path()).parent().expect("it is in a folder"), 0o755);
+        let refused = run_as_nobody(&config);
+        assert_eq!(refused.code, Some(1), "{refused:?}");
+        assert!(refused.stderr.contains("AmbientCapabilities=CAP_NET_RAW"), "{refused:?}");
+    }
 }
 
 /// Runs `weir serve` on a config as the user nobody until it ends.

@@ -45,6 +45,26 @@ fn a_key_that_has_used_its_limit_gets_no_more_of_the_next_process() {
 /// The process before has both slots of the server: a request to the new process waits until one of them is free.
 #[test]
 fn requests_of_the_process_before_count_against_max_requests() {
+    count_against("upstream.app.max_requests = 2", "");
+}
+
+/// The same where the agent of the server says the limit.
+#[test]
+fn requests_of_the_process_before_count_against_the_limit_of_an_agent() {
+    let agent = Origin::start(|conn| {
+        conn.exempt("an agent speaks no HTTP");
+        conn.send("maxconn:2\n")?;
+        conn.wait_for_end();
+        Some(())
+    });
+    let port = agent.address().port();
+    count_against(
+        &format!("upstream.app.health = {{ interval = \"20ms\", agent.port = {port} }}"),
+        "maxconn:2",
+    );
+}
+
+fn count_against(limit: &str, logged: &str) {
     let (first, second) = (Gate::new(), Gate::new());
     let gates = [first.clone(), second.clone()];
     let origin = Origin::start(move |conn| {
@@ -57,8 +77,10 @@ fn requests_of_the_process_before_count_against_max_requests() {
             conn.send(ok("app"))?;
         }
     });
-    let text = config_with(&[origin.named("a")], "upstream.app.max_requests = 2");
-    let mut weir = Weir::start(&text);
+    let mut weir = Weir::start(&config_with(&[origin.named("a")], limit));
+    if !logged.is_empty() {
+        weir.line(&["the agent of the server changes its share", logged]);
+    }
     let mut clients = ["/first", "/second"].map(|target| {
         let mut client = Client::connect(weir.web());
         client.send_get(target);

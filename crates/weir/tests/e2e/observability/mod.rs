@@ -2,6 +2,7 @@
 
 mod access_log;
 mod access_log_drops;
+mod access_log_masks;
 mod route_access_log;
 mod own_log;
 mod prometheus;

@@ -8,6 +8,7 @@ mod forwarding;
 mod bound_listeners;
 mod anycast;
 mod same_server;
+mod shared_affinity;
 mod shared_limits;
 mod store_tls;
 mod sentinel;

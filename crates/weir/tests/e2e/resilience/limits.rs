@@ -187,6 +187,46 @@ fn trusted_proxies_are_no_single_client() {
     assert!(answer.is_empty(), "a client that is not trusted has one: {answer:?}");
 }
 
+/// Clients of a list are under no limit on connections, also those that a PROXY header names; a file of it is followed.
+#[test]
+fn clients_of_a_list_are_exempt_from_limits_on_connections() {
+    let origin = Origin::serving("fine");
+    let limits = "listener.web.connections_per_client_max = 1\nlistener.web.connections_per_client_rate = \"1/h\"
+        listener.web.connections_exempt = \"office\"\nlist.office.entries = [\"127.0.0.2\", \"192.0.2.0/24\"]";
+    let weir = Weir::proxying_with(&origin, limits);
+    let mut connections: Vec<Client> = Vec::new();
+    for address in ["127.0.0.2", "127.0.0.2", "127.0.0.2", "127.0.0.1"] {
+        let mut client = Client::connect_from(address, weir.web());
+        assert_eq!(client.fetch("/").status, 200, "{address}");
+        connections.push(client);
+    }
+    assert!(Client::connect_from("127.0.0.1", weir.web()).take_to_end().0.is_empty());
+    // Those that have left the list count from the next connection on.
+    let text = std::fs::read_to_string(weir.folder().join("weir.toml")).unwrap();
+    weir.reload(&text.replace("\"127.0.0.2\", ", ""));
+    let mut client = Client::connect_from("127.0.0.2", weir.web());
+    assert_eq!(client.fetch("/").status, 200, "it is the first that counts");
+    assert!(Client::connect_from("127.0.0.2", weir.web()).take_to_end().0.is_empty());
+    drop(connections);
+
+    let weir = Weir::proxying_with(
+        &origin,
+        &format!("{limits}\nlistener.web.proxy_protocol.from = [\"127.0.0.1\"]"),
+    );
+    let open = |client: &str| {
+        let mut connection = Client::connect(weir.web());
+        connection.send(format!(
+            "PROXY TCP4 {client} 198.51.100.2 4660 443\r\nGET / HTTP/1.1\r\nHost: a.test\r\n\r\n"
+        ));
+        connection
+    };
+    let mut of_office = [open("192.0.2.1"), open("192.0.2.1"), open("203.0.113.1")];
+    for connection in &mut of_office {
+        assert_eq!(connection.response().status, 200);
+    }
+    assert!(open("203.0.113.1").take_to_end().0.is_empty());
+}
+
 /// One more than the limit waits in the backlog, and is served when a place is free.
 #[test]
 fn connections_per_listener_and_process() {

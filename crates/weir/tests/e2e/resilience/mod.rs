@@ -3,11 +3,14 @@
 
 mod server_misbehaviour;
 mod retries;
+mod tried_servers;
 mod health_checks;
+mod agents;
 mod on_down;
 mod ejection;
 mod timeouts;
 mod limits;
 mod request_limits;
+mod tables;
 mod bandwidth;
 mod memory;

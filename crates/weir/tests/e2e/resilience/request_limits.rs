@@ -30,6 +30,34 @@ fn count(weir: &Weir, outcome: &str) -> f64 {
     weir.metrics().sum("weir_limit_requests_total", &["limit=\"one\"", &format!("outcome=\"{outcome}\"")])
 }
 
+/// One limit, with the status that each route wants for it; of gRPC nothing changes.
+#[test]
+fn a_route_has_a_status_of_its_own_for_refusals() {
+    let origin = echo();
+    let weir = Weir::start(&config_with(
+        &[origin.named("a")],
+        "listener.web.limited_by = \"one\"
+         listener.web.http2.prior_knowledge = \"allowed\"
+         limit.one = { rate = \"1/h\", status = 420 }
+         [[listener.web.route]]
+         path = \"/api\"
+         upstream = \"app\"
+         limit_status = 503
+         [[listener.web.route]]
+         path = \"/web\"
+         upstream = \"app\"",
+    ));
+    assert_eq!(get(&weir, "/api", "").status, 200);
+    let statuses = ["/api", "/web", "/", "/api/b"].map(|target| get(&weir, target, "").status);
+    assert_eq!(statuses, [503, 420, 420, 503]);
+    let mut second = Http2Client::connect(weir.web());
+    for (target, status) in [("/web", 420), ("/api", 503)] {
+        let stream = second.get(target);
+        let refused = second.response(stream);
+        assert_eq!((refused.status, refused.reason()), (status, Some("rate-limited")), "{target}");
+    }
+}
+
 /// As many requests as the burst pass; the next is refused and learns when to come again, on a connection that stays open.
 #[test]
 fn requests_over_the_rate_are_refused() {
@@ -233,6 +261,38 @@ fn a_client_with_too_many_errors_is_refused_everything() {
     }
     eventually("the last error is counted", || get(&weir, "/fine", ann).status == 429);
     assert_eq!(get(&weir, "/fine", "X-User: bob\r\n").status, 200);
+}
+
+/// A redirect to a login page, or a page of another route, does not hide the failure that it is in place of.
+#[test]
+fn a_failure_counts_as_one_whatever_page_takes_its_place() {
+    let origin = Origin::start(|conn| {
+        loop {
+            let request = conn.request()?;
+            let status = if request.target().starts_with("/page") { "200 OK" } else { "401 No" };
+            conn.send(format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n"))?;
+        }
+    });
+    for (page, shown) in [
+        ("redirect = \"/login\"", 302),
+        ("then = \"/page\"", 401),
+        ("then = \"/page\", status_of_target = true", 200),
+        ("then = \"/page\", new_status = 404", 404),
+    ] {
+        let weir = Weir::start(&config_with(
+            &[origin.named("a")],
+            &format!(
+                "process.workers = 1
+                 limit.one = {{ rate = \"3/h\", count_status = 401, key = \"{{client_address}}\" }}
+                 listener.web.route = [{{ path = \"/\", upstream = \"app\", limited_by = \"one\",
+                                          error_pages = [{{ status = 401, of_servers = true, {page} }}] }}]"
+            ),
+        ));
+        for step in 0..3 {
+            assert_eq!(get(&weir, "/", "").status, shown, "{page} {step}");
+        }
+        eventually("the last failure is counted", || get(&weir, "/", "").status == 429);
+    }
 }
 
 #[test]

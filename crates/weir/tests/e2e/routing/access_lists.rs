@@ -107,6 +107,23 @@ fn a_refusal_may_be_put_off() {
     assert_eq!(origin.requests().len(), 0);
 }
 
+/// The page for the refusal is on a route where the list of the listener is asked once more.
+#[test]
+fn a_refusal_is_put_off_once() {
+    let origin = echo();
+    let weir = Weir::start(&config(
+        &origin,
+        "listener.web.lists = \"bad\"
+         listener.web.error_pages = [{ status = 404, then = \"/page\" }]
+         list.bad = { action = \"tarpit\", entries = [\"192.0.2.0/24\"], delay = \"3s\", status = 404 }",
+    ));
+    let began = now();
+    assert_eq!(from(&weir, "192.0.2.1").status, 404);
+    let took = began.elapsed();
+    assert!(took >= Duration::from_secs(3) && took < Duration::from_secs(6), "{took:?}");
+    assert_eq!(origin.requests().len(), 0);
+}
+
 /// A file of 100 000 networks is read again when it changes.
 #[test]
 fn a_file_that_changes_is_read_again() {

@@ -105,6 +105,100 @@ fn of_different_conditions_the_first_that_holds_is_taken_and_a_reload_changes_th
     );
 }
 
+/// Headers are found once for all routes: more of them than are remembered, names too long to be, lines that are missing or several.
+#[test]
+fn many_routes_ask_for_many_headers() {
+    const LONG: &str = "x-a-name-that-is-longer-than-thirty-bytes";
+    let origin = echo();
+    let names: Vec<String> = (0..7).map(|number| format!("x-h{number}")).chain([LONG.to_owned()]).collect();
+    let mut routes = String::new();
+    for (status, name) in (210..).zip(&names) {
+        for value in ["a", "b"] {
+            let status = if value == "a" { status } else { status + 10 };
+            routes += &format!(
+                "{{ path = \"/\", when = \"header['{name}'] == '{value}'\", \
+                 respond = {{ status = {status} }} }},\n"
+            );
+        }
+    }
+    let weir = Weir::start(&config_with(
+        &[origin.named("a")],
+        &format!("listener.web.route = [\n{routes}{{ path = \"/\", upstream = \"app\" }}]"),
+    ));
+    assert_eq!(get(&weir, "/", "").status, 200);
+    for (status, name) in (210..).zip(&names) {
+        assert_eq!(get(&weir, "/", &format!("{name}: a\r\n")).status, status, "{name}");
+        assert_eq!(get(&weir, "/", &format!("{name}: x\r\n{name}: b\r\n")).status, status + 10, "{name}");
+        assert_eq!(get(&weir, "/", &format!("{name}: x\r\nx-h9: a\r\n")).status, 200, "{name}");
+    }
+}
+
+/// Of many routes those are tried whose conditions need what the request has; which of them wins is as without that.
+#[test]
+fn many_conditions_keep_their_order() {
+    const ROUTES: usize = 30;
+    let origin = echo();
+    let kinds: [fn(usize) -> String; 6] = [
+        |n| format!("header['x-t'] == 't{n}' && path.startsWith('/a/')"),
+        |n| format!("path.matches(r'^/a/{n}/.*[.]php$')"),
+        |n| format!("query.t == '{n}' && !(header['x-t'] == 't1')"),
+        |n| format!("cookie.c in ['{n}', 'all'] || path == '/or/{n}'"),
+        |n| format!("path.startsWith('/b/{n}') && method != 'POST'"),
+        |n| format!("header['x-t'] == '' && query.empty == '{n}'"),
+    ];
+    let mut routes = String::new();
+    for n in 0..ROUTES {
+        for (kind, condition) in kinds.iter().enumerate() {
+            let body = format!("{kind} {n}");
+            routes += &format!(
+                "{{ path = \"/\", when = \"{}\", respond = {{ body = \"{body}\" }} }},\n",
+                condition(n)
+            );
+        }
+    }
+    for order in ["most-specific", "file"] {
+        let weir = Weir::start(&config_with(
+            &[origin.named("a")],
+            &format!(
+                "listener.web.http2.prior_knowledge = \"allowed\"
+                 listener.web.route_order = \"{order}\"
+                 listener.web.route = [\n{routes}{{ path = \"/\", respond = {{ body = \"rest\" }} }}]"
+            ),
+        ));
+        for (target, fields, expected) in [
+            ("/a/x", &[("x-t", "t0")][..], "0 0"),
+            ("/a/x", &[("x-t", "t29")], "0 29"),
+            ("/a/x", &[("x-t", "none"), ("x-t", "t17"), ("x-t", "t9")], "0 9"),
+            ("/x", &[("x-t", "t29")], "rest"),
+            ("/a/7/b.php", &[], "1 7"),
+            ("/a/7/b.php", &[("x-t", "t8")], "1 7"),
+            ("/a/7/b.php", &[("x-t", "t7")], "0 7"),
+            ("/a/29/b.phpx", &[], "rest"),
+            ("/a/x?t=3&t=2", &[("x-t", "t4")], "2 2"),
+            ("/x?t=2", &[("x-t", "t1")], "rest"),
+            ("/x?t=5", &[("cookie", "c=4")], "3 4"),
+            ("/or/3?t=3", &[], "2 3"),
+            ("/or/3?t=4", &[], "3 3"),
+            ("/x", &[("cookie", "c=all; c=5")], "3 0"),
+            ("/b/12/x", &[], "4 1"),
+            ("/x?empty=11", &[], "5 11"),
+            ("/x?empty=11", &[("x-t", "t0")], "rest"),
+            ("/x?empty=11", &[("x-t", "t0"), ("x-t", "")], "5 11"),
+            ("/", &[], "rest"),
+        ] {
+            let lines: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+            let found = get(&weir, target, &lines);
+            assert_eq!(found.text(), expected, "{order} {target} {fields:?}");
+            let mut client = Http2Client::connect(weir.web());
+            let stream = client.get_with(target, fields);
+            assert_eq!(client.response(stream).text(), expected, "HTTP/2: {order} {target} {fields:?}");
+        }
+        // A line for each route, many times over: the answer is that of the first.
+        let lines: String = (0..90).rev().map(|n| format!("x-t: t{}\r\n", n % 30)).collect();
+        assert_eq!(get(&weir, "/a/x", &lines).text(), "0 0", "{order}");
+    }
+}
+
 #[test]
 fn explain_says_what_decided() {
     let origin = echo();

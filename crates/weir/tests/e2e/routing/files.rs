@@ -87,7 +87,9 @@ fn a_path_names_a_file() {
             assert_eq!(head.field(name), response.field(name), "{name}");
         }
     }
-    for (target, location) in [("/sub", "/sub/"), ("//sub", "/sub/"), ("/sub?a=b", "/sub/?a=b")] {
+    for (target, location) in
+        [("/sub", "/sub/"), ("//sub", "/sub/"), ("/sub?a=b", "/sub/?a=b"), ("/sub/empty", "/sub/empty/")]
+    {
         let response = fetch(&weir, "GET", target, "");
         assert_eq!((response.status, response.field("location")), (301, Some(location)), "{target}");
     }
@@ -103,7 +105,6 @@ fn what_is_no_file_has_a_status_and_a_reason() {
         ("/.git/config", 404, "file-missing"),
         ("/.git/", 404, "file-missing"),
         ("/sub/empty/", 403, "file-forbidden"),
-        ("/sub/empty", 403, "file-forbidden"),
         (&*format!("/{}", "a".repeat(300)), 404, "file-missing"),
     ] {
         let response = fetch(&weir, "GET", target, "");
@@ -495,6 +496,50 @@ fn headers_of_files_are_of_files_alone() {
     let weir = Weir::start_in(site(), &config_with(&[origin.entry()], &settings));
     assert_eq!(shown(&weir, "/digits", ""), with(200, "/digits"));
     assert_eq!(shown(&weir, "/none", ""), (503, "no-store".to_owned(), "-".to_owned()));
+}
+
+/// A client that names the index file reaches nothing but files of the folder.
+#[test]
+fn names_of_index_files_have_values_of_the_request() {
+    let weir = start("index = [\"{header.x-index}\", \"index.{cookie.lang}.html\", \"index.html\"]");
+    let folder = root(&weir).join("sub");
+    fs::write(folder.join("index.de.html"), "de").expect("the folder takes a file");
+    fs::write(folder.join(".hidden"), "hidden").expect("the folder takes a file");
+    for (fields, body) in [
+        ("", "<p>sub</p>"),
+        ("Cookie: lang=de\r\n", "de"),
+        ("Cookie: lang=fr\r\n", "<p>sub</p>"),
+        ("X-Index: page.html\r\n", "<p>page</p>"),
+        ("X-Index: ../../secret\r\n", "<p>sub</p>"),
+        ("X-Index: ..\r\n", "<p>sub</p>"),
+        ("X-Index: .\r\n", "<p>sub</p>"),
+        ("X-Index: /index.html\r\n", "<p>sub</p>"),
+        ("X-Index: ..%2findex.html\r\n", "<p>sub</p>"),
+        ("X-Index: %2e%2e/index.html\r\n", "<p>sub</p>"),
+        ("X-Index: .hidden\r\n", "<p>sub</p>"),
+        ("Cookie: lang=/../../index\r\n", "<p>sub</p>"),
+    ] {
+        assert_eq!(fetch(&weir, "GET", "/sub/", fields).text(), body, "{fields}");
+    }
+    // The folder itself has a name with which it is a folder, and no file.
+    assert_eq!(fetch(&weir, "GET", "/", "X-Index: sub\r\n").text(), "<p>start</p>");
+    assert_eq!(fetch(&weir, "GET", "/sub", "Cookie: lang=de\r\n").status, 301);
+}
+
+#[test]
+fn as_many_ranges_are_served_as_the_route_says() {
+    let ranges = ["bytes=0-0", "bytes=0-0,2-2", "bytes=0-0,2-2,4-4", "bytes=10-"];
+    for (max, expected) in [(2, [206, 206, 200, 416]), (1, [206, 200, 200, 416]), (0, [200; 4])] {
+        let text = settings("").replace("files =", &format!("max_ranges = {max}, files ="));
+        assert!(text.contains("max_ranges"), "{text}");
+        let weir = Weir::start_in(site(), &config_with(&["'127.0.0.1:1'".to_owned()], &text));
+        for (range, expected) in ranges.iter().zip(expected) {
+            let response = fetch(&weir, "GET", "/digits", &format!("Range: {range}\r\n"));
+            assert_eq!(response.status, expected, "{max} {range}");
+            let has_ranges = response.field("accept-ranges").is_some();
+            assert_eq!(has_ranges, max > 0 && expected != 416, "{max} {range}");
+        }
+    }
 }
 
 #[test]

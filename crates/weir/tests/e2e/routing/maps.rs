@@ -38,6 +38,20 @@ const KINDS: &str = "
     map.kind.regex = { '^v(?<major>[0-9]+)\\.([0-9]+)$' = \"{match.major}-{match.2} {vars.name}\", '^v' = \"second\" }
     ";
 
+/// A redirect to nowhere is none: the page for 404, in place of a `Location` without a value, which browsers read as the page itself.
+#[test]
+fn a_redirect_by_a_map_without_the_entry_is_not_found() {
+    let origin = echo();
+    let routes = "{ path = \"/\", redirect = { to = \"{map.moved}\", status = 301 } }";
+    let moved = "map.moved.source = \"{path}\"\nmap.moved.exact = { \"/old\" = \"/new\" }";
+    let weir = Weir::start(&config(&origin, routes, &format!("{KINDS}\n{moved}")));
+    let found = get(&weir, "/old", "");
+    assert_eq!((found.status, found.field("location")), (301, Some("/new")));
+    let missing = get(&weir, "/other", "");
+    assert_eq!((missing.status, missing.field("location"), missing.reason()), (404, None, Some("no-route")));
+    assert_eq!(Http2Client::connect(weir.web()).fetch("/other").status, 404);
+}
+
 #[test]
 fn every_kind_of_entry_has_its_value() {
     let origin = echo();
@@ -226,4 +240,51 @@ fn explain_says_what_maps_have_decided() {
     }
     let secret = explained(&config, "X-Key: abc");
     assert!(secret.contains(&format!("{}there)", said)) && !secret.contains("prefix\""), "{secret}");
+}
+
+#[cfg(feature = "geoip")]
+#[test]
+fn a_database_of_addresses_is_asked_and_followed() {
+    let origin = echo();
+    let bytes = include_bytes!("../../../../weir-config/tests/addresses.mmdb").to_vec();
+    let folder = temporary_folder();
+    let file = folder.path().join("addresses.mmdb");
+    std::fs::write(&file, &bytes).expect("the folder takes files");
+    let path = file.display();
+    let tables = format!(
+        "map.kind = {{ source = \"{{client_address}}\", database = \"{path}\", field = \"country.iso_code\", reload = \"100ms\", \
+                       network = {{ \"127.7.0.0/16\" = \"own\" }}, default = \"nowhere\" }}
+         map.city = {{ source = \"{{client_address}}\", database = \"{path}\", field = \"city.names.en\", default = \"no city\" }}
+         map.number = {{ source = \"{{client_address}}\", database = \"{path}\", field = \"autonomous_system_number\" }}
+         list.french = {{ action = \"deny\", when = 'map.kind == \"FR\"' }}"
+    );
+    let routes = "{ path = \"/\", vars = { name = \"x\" }, lists = [\"french\"], respond = { status = 200, body = \"{map.kind}|{map.city}|{map.number}\" } }";
+    let weir = Weir::start(&config(&origin, routes, &tables));
+    let of = |address: &str| {
+        let answer = get(&weir, "/", &format!("X-Forwarded-For: {address}\r\n"));
+        (answer.status, answer.text())
+    };
+    for (address, expected) in [
+        ("127.0.0.1", "DE|Munich|64512"),
+        ("127.7.1.1", "own|Munich|64512"),
+        ("2001:db8::1", "JP|no city|"),
+        ("10.0.0.1", "nowhere|no city|"),
+    ] {
+        assert_eq!(of(address), (200, expected.to_owned()), "{address}");
+    }
+    assert_eq!(of("127.200.0.1").0, 403);
+    let replace = |content: &[u8]| {
+        let new = file.with_extension("new");
+        std::fs::write(&new, content)
+            .and_then(|()| std::fs::rename(&new, &file))
+            .expect("the folder takes files");
+    };
+    let at = bytes.windows(2).position(|two| two == b"DE").expect("it is there");
+    let mut other = bytes.clone();
+    other[at..at + 2].copy_from_slice(b"AT");
+    replace(&other);
+    eventually("the other database counts", || of("127.0.0.1").1 == "AT|Munich|64512");
+    replace(&bytes[..bytes.len() / 2]);
+    weir.line(&["ERROR", "a file of a map has changed and cannot be used", "it is no MaxMind DB"]);
+    assert_eq!(of("127.0.0.1").1, "AT|Munich|64512");
 }

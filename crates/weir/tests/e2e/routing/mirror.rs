@@ -55,6 +55,54 @@ fn send(weir: &Weir, request: &str) -> Response {
 }
 
 #[test]
+fn a_copy_has_the_path_that_the_mirror_says() {
+    for (path, target, expected) in [
+        ("/mirror{path}{query}", "/a%20b?x=1", "/mirror/a%20b?x=1"),
+        ("{path}?copy={header.x-name}", "/a?x=1", "/a?copy=n%20/../?%23"),
+    ] {
+        let (origin, mirror) = (Origin::serving("real"), Origin::serving("copied"));
+        let weir = start(&origin, &mirror, &format!("path = \"{path}\""));
+        let head = format!("GET {target} HTTP/1.1\r\nHost: a.test\r\nX-Name: n /../?#\r\n\r\n");
+        assert_eq!(send(&weir, &head).text(), "real");
+        eventually("the copy has come", || mirror.requests().len() == 1);
+        assert_eq!(mirror.requests()[0].target(), expected, "{path}");
+        assert_eq!(origin.requests()[0].target(), target, "the request itself keeps its path");
+        let mut client = Http2Client::connect(weir.web());
+        assert_eq!(client.fetch_by_post("/a", b"").text(), "real", "of other methods there are no copies");
+    }
+    // One that leads out of the root is none.
+    let (origin, mirror) = (Origin::serving("real"), Origin::serving("copied"));
+    let weir = start(&origin, &mirror, "path = \"/m/{header.x-climb}\"");
+    for climb in ["../../..", "..", "%2e%2e/x", "b/../c", "a"] {
+        let head = format!("GET / HTTP/1.1\r\nHost: a.test\r\nX-Climb: {climb}\r\n\r\n");
+        assert_eq!(send(&weir, &head).text(), "real");
+    }
+    eventually("the last copy has come", || {
+        mirror.requests().iter().any(|request| request.target() == "/m/a")
+    });
+    let targets: Vec<String> = mirror.requests().iter().map(|request| request.target().to_owned()).collect();
+    assert_eq!(targets, ["/m/a"]);
+    wait_for(&weir, "failures", "", 4.0);
+}
+
+/// Where slashes are decoded and NUL is refused, values of a copy's path bring neither there.
+#[test]
+fn a_copy_has_no_path_that_its_listener_refuses() {
+    let (origin, mirror) = (Origin::serving("real"), Origin::serving("copied"));
+    let text = config(&origin, &mirror.entry(), "path = \"/m/{header.x-climb}\"");
+    let strict = "listener.web.paths.encoded_slash = \"decode\"\nlistener.web.lenient.encoded_nul = false\nadmin.socket";
+    let weir = Weir::start(&text.replace("admin.socket", strict));
+    for climb in ["..%2fx", "b%2F%2e%2e%2Fc", "c%00", "a"] {
+        let head = format!("GET / HTTP/1.1\r\nHost: a.test\r\nX-Climb: {climb}\r\n\r\n");
+        assert_eq!(send(&weir, &head).text(), "real");
+    }
+    wait_for(&weir, "failures", "", 3.0);
+    eventually("the last copy has come", || !mirror.requests().is_empty());
+    let targets: Vec<String> = mirror.requests().iter().map(|request| request.target().to_owned()).collect();
+    assert_eq!(targets, ["/m/a"]);
+}
+
+#[test]
 fn a_copy_is_the_request_as_a_server_gets_it_with_a_mark() {
     let (origin, mirror) = (Origin::serving("real"), Origin::serving("copied"));
     let weir = start(&origin, &mirror, "methods = [\"GET\", \"POST\"]");

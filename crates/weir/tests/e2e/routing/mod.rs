@@ -3,11 +3,10 @@
 //! Which server of the upstream then gets the request belongs to `upstream`.
 
 mod routes;
+mod monitor;
 mod conditions;
 mod route_order;
-mod rewrites;
-mod fallback;
-mod error_targets;
+mod rerouting;
 mod maps;
 mod conditions_of_features;
 mod routes_from_store;

@@ -44,6 +44,7 @@ fn values_of_a_request() {
         ("{method} {scheme} {version}", get("/", ""), "GET http HTTP/1.1"),
         ("{authority} {host}", get("/", ""), "a.test:8080 a.test"),
         ("{path} {query}", get("/a%62?c=d", ""), "/ab ?c=d"),
+        ("{path|decode}!", get("/a%20b%25%3f%0d%0ax%2F", ""), "/a b%%3F%0D%0Ax%2F!"),
         ("{path}{query}|", get("/a", ""), "/a|"),
         ("{target}", get("/a%62?c=d", ""), "/a%62?c=d"),
         ("{user_agent} {referer}", get("/", "User-Agent: test/1\r\nReferer: /b\r\n"), "test/1 /b"),

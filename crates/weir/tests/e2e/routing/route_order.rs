@@ -1,6 +1,7 @@
 //! Which of several routes takes a request, where nginx's `^~` or the order of the file decides.
 
 use crate::harness::http2::H2C;
+use crate::harness::scripts::echo;
 use crate::harness::{Client, Http2Client, Weir, WrittenConfig, config_with, run};
 
 const BEFORE_REGEX: &str = r#"
@@ -63,6 +64,43 @@ fn a_prefix_goes_before_regular_expressions_where_it_says_so() {
             ("GET", "/images/raw/a", "raw"),
             ("GET", "/imagesx.png", "regex"),
             ("GET", "/x", "rest"),
+        ],
+    );
+}
+
+/// `/api` is a beginning of `/apix` as well, and as specific as a prefix of the same length; what follows it stays, with one slash.
+#[test]
+fn a_beginning_of_a_path_takes_what_no_segment_ends() {
+    let routes = r#"
+[[listener.web.route]]
+path_begins = "/api"
+upstream = "echo"
+replace_prefix = "/v2"
+[[listener.web.route]]
+path = "/api"
+method = "POST"
+respond.body = "prefix"
+[[listener.web.route]]
+path_begins = "/down"
+before_regex = true
+respond.body = "down"
+[[listener.web.route]]
+path_regex = '\.png$'
+respond.body = "regex"
+"#;
+    let origin = echo();
+    let routes = format!("upstream.echo.servers = ['{}']\n{routes}", origin.address());
+    both_protocols(
+        &routes,
+        &[
+            ("GET", "/api", "/v2"),
+            ("GET", "/api/x?q", "/v2/x?q"),
+            ("GET", "/apix", "/v2x"),
+            ("GET", "//%61pi/./x", "/v2/x"),
+            ("GET", "/api.png", "regex"),
+            ("POST", "/api/x", "prefix"),
+            ("POST", "/apix", "/v2x"),
+            ("GET", "/downloads/a.png", "down"),
         ],
     );
 }

@@ -299,3 +299,23 @@ fn only_the_keys_of_a_lost_server_move() {
         }
     }
 }
+
+/// Networks next to each other go to servers in turn, and each stays where it is.
+#[test]
+fn a_map_based_hash_spreads_networks_in_turn() {
+    let origins = numbered(3, &open_gate());
+    let weir = Weir::start(&config_with(
+        &entries(&origins),
+        "upstream.app.balance = \"map-based-hash\"\nupstream.app.hash_key = \"client-address/24\"\n\
+         listener.web.trusted_proxies = [\"127.0.0.1\"]\nlistener.web.client_address_header = \"x-real-ip\"\n",
+    ));
+    let ask = |third: u8, last: u8| {
+        let request = format!(
+            "GET / HTTP/1.1\r\nHost: a\r\nX-Real-Ip: 127.0.{third}.{last}\r\nConnection: close\r\n\r\n"
+        );
+        Client::exchange(weir.web(), &request).text()
+    };
+    let homes: Vec<String> = (1..=30).map(|third| ask(third, 2)).collect();
+    assert_eq!(counts(&origins), [10, 10, 10]);
+    assert_eq!((1..=30).map(|third| ask(third, 200)).collect::<Vec<_>>(), homes);
+}

@@ -5,9 +5,13 @@
 
 mod balancing;
 mod affinity;
+mod named_upstreams;
+mod dynamic;
 mod connection_auth;
 mod queue;
 mod queue_order;
+mod overflow;
+mod source_address;
 mod drain;
 mod dns_names;
 mod source_outage;

@@ -19,9 +19,10 @@ use weir_config::ListenAddress;
 use super::running_requests::RunningRequests;
 pub(crate) use channel::Channel;
 pub use state::HandedFragments;
-pub(crate) use state::{HandedChange, HandedHealth, HandedMode, HandedState};
+pub(crate) use state::{HandedAgent, HandedChange, HandedHealth, HandedMode, HandedState};
 pub(crate) use tables::{
-    ENTRIES_MAX, HandedCookies, HandedEjection, HandedRate, HandedTables, HandedTickets,
+    ENTRIES_MAX, HandedCookies, HandedEjection, HandedRate, HandedTable, HandedTables, HandedTickets,
+    LearnedOf,
 };
 use weir_proxy::net::listening::BoundAddress;
 

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use weir_config::{Config, RouteSource, Server, ServerAddress};
 use weir_discovery::{KnownAddresses, StoredUpstream};
 use weir_traffic::Mode;
+use weir_traffic::health::{AgentReport, AgentStatus};
 
 use super::tables::HandedTables;
 use crate::workers::commands::ServerChange;
@@ -34,6 +35,9 @@ pub(crate) struct HandedState {
     /// Servers that the health checks have found down.
     #[serde(default)]
     pub(crate) health: Vec<HandedHealth>,
+    /// What agents of servers have said.
+    #[serde(default)]
+    pub(crate) agents: Vec<HandedAgent>,
     /// What sources have named, by upstream.
     #[serde(default)]
     pub(crate) sources: BTreeMap<Box<str>, StoredUpstream>,
@@ -103,6 +107,43 @@ impl HandedMode {
 pub(crate) struct HandedHealth {
     pub(crate) upstream: String,
     pub(crate) server: String,
+}
+
+/// What the agent of a server has said.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct HandedAgent {
+    pub(crate) upstream: String,
+    pub(crate) server: String,
+    weight_percent: Option<u32>,
+    max_requests: Option<u32>,
+    mode: String,
+    status: String,
+    description: String,
+}
+
+impl HandedAgent {
+    pub(crate) fn new(upstream: &str, server: &str, report: &AgentReport) -> Self {
+        Self {
+            upstream: upstream.to_owned(),
+            server: server.to_owned(),
+            weight_percent: report.weight_percent,
+            max_requests: report.max_requests,
+            mode: report.mode.name().to_owned(),
+            status: report.status.name().to_owned(),
+            description: report.description.to_string(),
+        }
+    }
+
+    /// The same as the agent has said it; `None`: another version of Weir knows more.
+    pub(crate) fn report(&self) -> Option<AgentReport> {
+        Some(AgentReport {
+            weight_percent: self.weight_percent,
+            max_requests: self.max_requests,
+            mode: Mode::named(&self.mode)?,
+            status: AgentStatus::named(&self.status)?,
+            description: self.description.as_str().into(),
+        })
+    }
 }
 
 /// Values of a server, as the config has them or as an operator has changed them.

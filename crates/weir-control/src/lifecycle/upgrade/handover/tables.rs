@@ -1,4 +1,4 @@
-//! The tables that outlive the process: ejected servers, what keys have used of their limits, learned cookies, keys of session tickets.
+//! The tables that outlive the process: ejected servers, what keys have used of their limits, counters by key, learned cookies, keys of session tickets.
 //!
 //! Pure: to and from the text of the message. Tables of many entries are packed, 16 bytes for each entry, little-endian, in Base64.
 
@@ -9,7 +9,9 @@ use data_encoding::BASE64;
 use serde::{Deserialize, Serialize};
 use weir_proxy::net::tls::tickets::HandedKeys;
 use weir_proxy::state::limits::limit::RateDebts;
+use weir_proxy::state::tables::table::TableContents;
 use weir_traffic::limit::KeyDebt;
+use weir_traffic::table::TableEntry;
 
 /// Bytes of an entry.
 const ENTRY_BYTES: usize = 16;
@@ -24,6 +26,9 @@ pub(crate) struct HandedTables {
     pub(crate) ejections: Vec<HandedEjection>,
     #[serde(default)]
     pub(crate) limits: Vec<HandedRate>,
+    /// Tables of counters.
+    #[serde(default)]
+    pub(crate) tables: Vec<HandedTable>,
     /// Of listeners: connections that each client has opened.
     #[serde(default)]
     pub(crate) connection_rates: Vec<HandedRate>,
@@ -53,14 +58,39 @@ pub(crate) struct HandedRate {
     debts: Packed,
 }
 
-/// Cookies of an upstream, and the servers that have given them out.
+/// A table of counters.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct HandedTable {
+    pub(crate) name: String,
+    shape: String,
+    hash_key: [u64; 2],
+    entries: Vec<HandedEntry>,
+}
+
+/// An entry: the hash of its key, how long it was not used in milliseconds, the numbers of its counters, the beginning of its key in Base64.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct HandedEntry(u64, u64, Vec<u64>, String);
+
+/// Cookies or keys of an upstream, and the servers that they belong to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct HandedCookies {
     pub(crate) upstream: String,
-    /// The name of the cookie.
+    /// The name of the cookie, or the key.
     pub(crate) cookie: String,
+    /// The key of their hash function; zeros for that without one.
+    #[serde(default)]
+    pub(crate) hash_key: [u64; 2],
     pub(crate) servers: Vec<String>,
     cookies: Packed,
+}
+
+/// What was learned.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LearnedOf<'a> {
+    pub(crate) upstream: &'a str,
+    /// The name of the cookie, or the key.
+    pub(crate) cookie: &'a str,
+    pub(crate) hash_key: [u64; 2],
 }
 
 /// The keys of the session tickets of a listener.
@@ -125,16 +155,41 @@ impl HandedRate {
     }
 }
 
+impl HandedTable {
+    pub(crate) fn new(name: &str, contents: TableContents) -> Self {
+        let TableContents { shape, hash_key, entries, .. } = contents;
+        let entry = |entry: TableEntry| {
+            HandedEntry(entry.key, entry.idle_ms, entry.words, BASE64.encode(&entry.text))
+        };
+        let entries = entries.into_iter().map(entry).collect();
+        Self { name: name.to_owned(), shape, hash_key, entries }
+    }
+
+    /// Its entries after this time.
+    pub(crate) fn contents(&self, later: Duration) -> TableContents {
+        let later_ms = u64::try_from(later.as_millis()).unwrap_or(u64::MAX);
+        let entry = |HandedEntry(key, idle_ms, words, text): &HandedEntry| TableEntry {
+            key: *key,
+            text: BASE64.decode(text.as_bytes()).unwrap_or_default(),
+            in_use: 0,
+            idle_ms: *idle_ms,
+            values: Vec::new(),
+            words: words.clone(),
+        };
+        let entries = self.entries.iter().map(entry).collect();
+        TableContents { shape: self.shape.clone(), hash_key: self.hash_key, entries, later_ms }
+    }
+}
+
 impl HandedCookies {
     /// `cookies`: the hash of each, and the place of its server among `servers`.
     pub(crate) fn new(
-        upstream: &str,
-        cookie: &str,
+        of: &LearnedOf<'_>,
         servers: Vec<String>,
         cookies: impl IntoIterator<Item = (u64, u64)>,
     ) -> Self {
-        let (upstream, cookie) = (upstream.to_owned(), cookie.to_owned());
-        Self { upstream, cookie, servers, cookies: Packed::new(cookies) }
+        let (upstream, cookie) = (of.upstream.to_owned(), of.cookie.to_owned());
+        Self { upstream, cookie, hash_key: of.hash_key, servers, cookies: Packed::new(cookies) }
     }
 
     /// The hash of each cookie, and its server.
@@ -179,7 +234,8 @@ mod tests {
     #[test]
     fn cookies_have_the_names_of_their_servers() {
         let servers = vec!["a".to_owned(), "b".to_owned()];
-        let handed = HandedCookies::new("app", "SID", servers, [(7, 1), (8, 0), (9, 2)]);
+        let of = LearnedOf { upstream: "app", cookie: "SID", hash_key: [0, 0] };
+        let handed = HandedCookies::new(&of, servers, [(7, 1), (8, 0), (9, 2)]);
         let cookies: Vec<_> = handed.cookies().collect();
         assert_eq!(cookies, [(7, "b"), (8, "a")], "there is no third server");
     }

@@ -5,11 +5,12 @@ mod limits;
 mod listeners;
 mod process;
 mod servers;
+mod tables;
 mod upstreams;
 
 use std::sync::Arc;
 
-use super::source::{CachePart, LimitPart, ListenerPart, UpstreamPart};
+use super::source::{CachePart, LimitPart, ListenerPart, TablePart, UpstreamPart};
 use super::text::{MetricType, Samples};
 use crate::counters::counter::Level;
 use crate::counters::histogram::{Histogram, HistogramSnapshot};
@@ -36,6 +37,7 @@ pub(super) enum Write {
     Listener(fn(&mut Samples<'_>, &dyn ListenerPart)),
     Route(fn(&mut Samples<'_>, &PerWorker<RouteShard>)),
     Limit(fn(&mut Samples<'_>, &dyn LimitPart)),
+    Table(fn(&mut Samples<'_>, &dyn TablePart)),
     Cache(fn(&mut Samples<'_>, &dyn CachePart)),
     Upstream(fn(&mut Samples<'_>, &dyn UpstreamPart)),
     Server(fn(&mut Samples<'_>, &dyn UpstreamPart, usize)),
@@ -48,6 +50,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Family> {
         listeners::FAMILIES,
         listeners::ROUTE_FAMILIES,
         limits::FAMILIES,
+        tables::FAMILIES,
         caches::FAMILIES,
         upstreams::FAMILIES,
         servers::FAMILIES,

@@ -69,7 +69,7 @@ pub(super) const FAMILIES: &[Family] = families! {
                 samples.labelled(&[("status", status.name())], count);
             }
         };
-    "weir_upstream_affinity_total" Counter Upstream, "Responses with session affinity: client kept on its server, moved to another one, or new.",
+    "weir_upstream_affinity_total" Counter Upstream, "Responses with session affinity: client kept on its server, moved to another one, new, or answered 503 since it may have no other (`unavailable`).",
         |samples, upstream| {
             let counts = sums(upstream.shards().used(), |shard| values(&shard.affinity));
             // Only of upstreams that have it: the others would show three zeros each.

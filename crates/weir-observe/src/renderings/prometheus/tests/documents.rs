@@ -21,6 +21,7 @@ const PARTS: &[(&str, &str)] = &[
     ("listener", "Listeners"),
     ("route", "Routes"),
     ("limit", "Limits by key"),
+    ("table", "Tables of counters"),
     ("cache", "Caches"),
     ("upstream", "Upstreams"),
     ("server", "Servers"),
@@ -52,7 +53,7 @@ fn labels(family: &ParsedFamily) -> Vec<&str> {
     }
     // Labels of the owner come first.
     let rank = |label: &&str| {
-        ["worker", "listener", "route", "limit", "cache", "upstream", "server"]
+        ["worker", "listener", "route", "limit", "table", "cache", "upstream", "server"]
             .iter()
             .position(|first| first == label)
             .unwrap_or(9)

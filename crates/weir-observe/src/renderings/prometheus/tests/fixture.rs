@@ -9,7 +9,7 @@ use crate::counters::shard::{
 use crate::counters::stats::{CertificateStats, Stats};
 use crate::renderings::prometheus::{
     BucketBounds, CacheHoldings, CachePart, DiskHoldings, KeyFetchTotals, LimitPart, ListenerPart,
-    MetricSource, SharingTotals, SourceTotals, UpstreamPart,
+    MetricSource, SharingTotals, SourceTotals, TablePart, UpstreamPart,
 };
 
 #[derive(Default)]
@@ -23,6 +23,8 @@ pub(super) struct Fixture {
 }
 
 pub(super) struct FixtureLimit(PerWorker<LimitShard>);
+
+pub(super) struct FixtureTable;
 
 pub(super) struct FixtureCache(PerWorker<CacheShard>);
 
@@ -145,6 +147,14 @@ impl MetricSource for &Fixture {
         &self.limits[index]
     }
 
+    fn tables(&self) -> usize {
+        1
+    }
+
+    fn table(&self, _index: usize) -> &dyn TablePart {
+        &FixtureTable
+    }
+
     fn caches(&self) -> usize {
         self.caches.len()
     }
@@ -193,6 +203,28 @@ impl LimitPart for FixtureLimit {
 
     fn waiting(&self) -> u32 {
         2
+    }
+}
+
+impl TablePart for FixtureTable {
+    fn name(&self) -> &str {
+        "clients"
+    }
+
+    fn keys(&self) -> usize {
+        5
+    }
+
+    fn keys_max(&self) -> usize {
+        100_000
+    }
+
+    fn evictions(&self) -> u64 {
+        1
+    }
+
+    fn untracked(&self) -> u64 {
+        0
     }
 }
 

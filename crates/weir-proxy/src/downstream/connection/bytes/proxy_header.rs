@@ -80,7 +80,7 @@ fn take_header(conn: &mut ByteConnection, config: &ProxyProtocol) -> Result<bool
     let size_max = config.header_size.as_usize();
     match parse(conn.transport.connection.received(), size_max)? {
         ProxyHeaderProgress::Complete(header) => {
-            let (len, origin) = (header.len, origin(&header, conn.client.peer));
+            let (len, origin) = (header.len, origin(&header, conn.client.peer, config.keeps_values));
             if let Some((client, origin)) = origin {
                 conn.replace_peer(client, origin);
             }
@@ -100,11 +100,14 @@ fn take_header(conn: &mut ByteConnection, config: &ProxyProtocol) -> Result<bool
 /// The client that a header names; `None` when it names none, so that the peer stays what it is.
 ///
 /// A process on the sender's own machine, connected to it over a Unix socket, has no address that means anything here.
-fn origin(header: &ProxyHeader<'_>, sender: Peer) -> Option<(Peer, ConnectionOrigin)> {
+fn origin(header: &ProxyHeader<'_>, sender: Peer, keeps_values: bool) -> Option<(Peer, ConnectionOrigin)> {
     let Endpoints::Inet { source, destination } = header.endpoints else { return None };
     let canonical = |addr: SocketAddr| SocketAddr::new(addr.ip().to_canonical(), addr.port());
     let authority = header.tlvs.authority().map(Box::from);
-    let origin = ConnectionOrigin { destination: canonical(destination), sender: Some(sender), authority };
+    let values = header.tlvs.as_bytes();
+    let values = (keeps_values && !values.is_empty()).then(|| values.into());
+    let destination = canonical(destination);
+    let origin = ConnectionOrigin { destination, sender: Some(sender), authority, values };
     Some((Peer::Inet(canonical(source)), origin))
 }
 

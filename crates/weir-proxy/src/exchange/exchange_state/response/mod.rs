@@ -3,3 +3,4 @@
 pub(in crate::exchange) mod rewritten_fields;
 pub(in crate::exchange) mod body_coding;
 pub(in crate::exchange) mod response_outline;
+pub(in crate::exchange) mod kept_fields;

@@ -2,6 +2,8 @@
 
 use weir_http::{Fields, Framing, Method};
 
+use super::kept_fields::KeptFields;
+
 /// The fields of a response, of a server or of Weir itself.
 pub(in crate::exchange) trait ResponseFields {
     /// The values of the fields of this name, which is in lower case.
@@ -21,11 +23,15 @@ pub(in crate::exchange) trait ResponseFields {
 pub(in crate::exchange) struct ReceivedFields<'a> {
     pub(in crate::exchange) fields: &'a Fields,
     pub(in crate::exchange) text: &'a [u8],
+    /// Those of an earlier server, which go before.
+    pub(in crate::exchange) kept: KeptFields,
 }
 
 impl ResponseFields for ReceivedFields<'_> {
     fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
-        self.fields.all_by_name(self.text, name).map(|field| field.value.of(self.text))
+        let own = self.fields.all_by_name(self.text, name).map(|field| field.value.of(self.text));
+        let is_replaced = self.kept.replaces(name.as_bytes());
+        own.filter(move |_| !is_replaced).chain(self.kept.values(name))
     }
 
     fn received(&self) -> Option<(&Fields, &[u8])> {
@@ -34,12 +40,17 @@ impl ResponseFields for ReceivedFields<'_> {
 }
 
 /// Those of an answer of Weir's own.
-pub(in crate::exchange) struct OwnFields<'a, V>(pub(in crate::exchange) &'a [(&'a [u8], V)]);
+pub(in crate::exchange) struct OwnFields<'a, V>(
+    pub(in crate::exchange) &'a [(&'a [u8], V)],
+    pub(in crate::exchange) KeptFields,
+);
 
 impl<V: AsRef<[u8]>> ResponseFields for OwnFields<'_, V> {
     fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
         let is_named = move |other: &[u8]| other.eq_ignore_ascii_case(name.as_bytes());
-        self.0.iter().filter(move |(other, _)| is_named(other)).map(|(_, value)| value.as_ref())
+        let own = self.0.iter().filter(move |(other, _)| is_named(other)).map(|(_, value)| value.as_ref());
+        let is_replaced = self.1.replaces(name.as_bytes());
+        own.filter(move |_| !is_replaced).chain(self.1.values(name))
     }
 }
 

@@ -7,7 +7,7 @@ use weir_observe::{Failure, ReplyFormat, choose_format};
 use crate::exchange::context::Context;
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::Exchange;
-use crate::exchange::features::headers::placeholders::TemplateValues;
+use crate::exchange::placeholders::TemplateValues;
 use crate::responder::Answer;
 use crate::responder::error_page::{FetchedPage, PageValues, page_of, render};
 use crate::state::snapshot::RoutePlan;

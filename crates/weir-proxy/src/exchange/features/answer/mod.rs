@@ -19,12 +19,12 @@ use crate::exchange::exchange_state::response::response_outline::{OwnFields, Res
 use crate::exchange::exchange_state::stream::{ClientStream, Content, FinalHead, Status};
 use crate::exchange::features::forwarded;
 use crate::exchange::features::headers::fields;
-use crate::exchange::features::headers::placeholders::TemplateValues;
 use crate::exchange::features::headers::rewriting;
 use crate::exchange::features::headers::rules::IncomingFacts;
 use crate::exchange::features::{compression, cors, grpc};
 use crate::exchange::phases::end::End;
 use crate::exchange::phases::pacing;
+use crate::exchange::placeholders::TemplateValues;
 use crate::exchange::telemetry::trace;
 use crate::net::clock;
 use crate::relay::WaitingFor;
@@ -122,16 +122,21 @@ pub(in crate::exchange) async fn without_server<U>(
             _ if let Some(cors) = preflight => cors::answer_preflight(cors, context.exchange),
             RouteAction::Redirect(to) => {
                 let values = TemplateValues { path_rewrite: to.rewrite.as_ref(), ..values };
-                redirect::answer(to, |template, out| values.write_url(template, out))
+                let write = |template: &_, out: &mut _| values.write_url(template, out);
+                let answered = redirect::answer(to, write, |location| values.redirect_url(location));
+                answered.ok_or(Failure::weir(Phase::Route, Cause::NoRoute))?
             }
             RouteAction::Respond(fixed) => {
                 let write = |value: &TemplateValue, out: &mut Vec<u8>| values.write_one(value, out);
                 fixed::answer(fixed, |template, out| values.write(template, out), write)
             }
-            RouteAction::Upstream(_)
-            | RouteAction::Split(_)
-            | RouteAction::Files(_)
-            | RouteAction::Then(_) => unreachable!("only routes without an upstream come here"),
+            // No upstream is named by what chooses it.
+            RouteAction::Split(_) => {
+                return Err(Failure::weir(Phase::Route, Cause::UnknownUpstream).into());
+            }
+            RouteAction::Upstream(_) | RouteAction::Files(_) | RouteAction::Then(_) => {
+                unreachable!("only routes without an upstream come here")
+            }
         }
     };
     if has_page {
@@ -212,6 +217,9 @@ fn stage_head<U>(context: &mut Context<'_, impl ClientStream, U>, answer: &Answe
     let framed = length.map_or(Framing::None, Framing::Length);
     let framed = framed.in_response(context.exchange.request.method(), status);
     context.exchange.response_relay.restart();
+    context.exchange.limit_rate_as_kept();
+    let content_type = answer.field(b"Content-Type");
+    let own = OwnFields(&answer.fields, context.exchange.kept_fields(status, content_type));
     context.exchange.body_coding = BodyCoding::AsItIs;
     let (framed, length) = match route
         .filter(|route| route.acts_on_response_fields() && rewriting::body::is_wanted(route))
@@ -219,7 +227,6 @@ fn stage_head<U>(context: &mut Context<'_, impl ClientStream, U>, answer: &Answe
         None => (framed, length),
         Some(route) => {
             let outline = ResponseOutline::new(status, context.exchange.request.method(), framed, length);
-            let own = OwnFields(&answer.fields);
             let coding = rewriting::body::begin(context, (&context.config.snapshot, route), outline, &own);
             (coding.framing_for(framed), length.filter(|_| !coding.replaces_length()))
         }
@@ -232,9 +239,9 @@ fn stage_head<U>(context: &mut Context<'_, impl ClientStream, U>, answer: &Answe
     };
     if acts && has_values(changes) {
         let mut rendered = std::mem::take(&mut context.exchange.rendered_headers);
-        let values = TemplateValues::new(context, route);
-        let values = TemplateValues { status, ..values };
-        let (origin, media_type, fields) = (answer.origin, answer.media_type, &OwnFields(&answer.fields));
+        let values = TemplateValues { status, ..TemplateValues::new(context, route) };
+        let (origin, fields) = (answer.origin, &own);
+        let media_type = own.1.values("content-type").next().or(answer.media_type);
         rendered.render(changes, &IncomingFacts { values, origin, fields, media_type, age: Duration::ZERO });
         context.exchange.rendered_headers = rendered;
     }
@@ -250,12 +257,14 @@ fn stage_head<U>(context: &mut Context<'_, impl ClientStream, U>, answer: &Answe
         let passes = |name: &[u8]| {
             (is_failure || !changes.is_changed_away(name))
                 && !compression::is_replaced(context.exchange.body_coding, name)
+                && !own.1.replaces(name)
         };
         for (name, value) in answer.fields.iter().filter(|(name, _)| passes(name)) {
             out.field(name, value);
         }
+        own.1.write(out, changes);
         write_of_failure(out, (context.exchange, context.listener), route, answer);
-        compression::write(out, context.exchange, &OwnFields(&answer.fields), changes);
+        compression::write(out, context.exchange, &own, changes);
         if let Some(cors) = route.and_then(|route| route.config.cors.as_ref()) {
             cors::write(out, cors, context.exchange);
         }

@@ -5,23 +5,27 @@
 
 use std::io;
 use std::task::{self, Poll};
+use std::time::Duration;
 
-use weir_config::{ForwardAuth, HeaderName, HeaderTemplate};
+use weir_config::{ForwardAuth, HeaderName, HeaderTemplate, Satisfy};
 use weir_http::{Field, FieldName, FieldSet, ResponseHead, TargetForm};
 use weir_observe::access_log::AuthRecord;
 use weir_observe::{Cause, Failure, Party, Phase};
 
+use super::kept_answers;
 use crate::exchange::context::Context;
 use crate::exchange::exchange_state::authorization::Authorization;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::exchange_state::stream::ClientStream;
 use crate::exchange::features::cors;
-use crate::exchange::features::headers::placeholders::TemplateValues;
 use crate::exchange::features::subrequests::subrequest::{self, ResponseTaker};
+use crate::exchange::placeholders::TemplateValues;
 use crate::net::clock;
 use crate::relay::ends::{RelayError, Sink, Source};
 use crate::responder::Answer;
+use crate::state::routes::access::{AccessPlan, AuthDecision, AuthDecisions, CredentialDigest};
+use crate::state::routes::stripped_fields::is_given_by;
 use crate::state::snapshot::RoutePlan;
 use crate::upstream::stream::Servers;
 
@@ -55,20 +59,44 @@ pub(in crate::exchange) struct Denial {
 }
 
 impl Denial {
+    pub(in crate::exchange) fn status(&self) -> u16 {
+        self.status
+    }
+
     pub(in crate::exchange) fn answer(&self) -> Answer<'_> {
         let fields = self.fields.iter().map(|(name, value)| (&name[..], value.into()));
         Answer { fields: fields.collect(), body: (&self.body).into(), ..Answer::new(self.status) }
     }
 }
 
-/// Asks about the request of the exchange, by the plan of the way to the server that decides; `None` when it may pass.
+/// Whether the request of the exchange may pass, by what the server has said about such requests before, or by the plan of the way to it; `None` when it
+/// may.
 ///
 /// # Errors
 /// When there is no answer, or the client leaves meanwhile.
-pub(in crate::exchange) async fn ask(
+pub(in crate::exchange) async fn admit(
+    context: &mut Context<'_, impl ClientStream, impl Servers>,
+    access: &AccessPlan,
+    (route, forward): (&RoutePlan, &ForwardAuth),
+) -> Result<Option<Denial>, Ended> {
+    let Some(decisions) = access.decisions.as_deref() else {
+        return ask(context, route, forward, None).await;
+    };
+    let Some(digest) = kept_answers::digest(context, forward, decisions) else {
+        return ask(context, route, forward, None).await;
+    };
+    if let Some(known) = decisions.get(digest, clock::now()) {
+        return Ok(settle(context, forward, (*known).clone(), 0));
+    }
+    ask(context, route, forward, Some((decisions, digest))).await
+}
+
+/// Asks about the request of the exchange, and keeps the answer where that is wanted.
+async fn ask(
     context: &mut Context<'_, impl ClientStream, impl Servers>,
     route: &RoutePlan,
     forward: &ForwardAuth,
+    kept: Option<(&AuthDecisions, CredentialDigest)>,
 ) -> Result<Option<Denial>, Ended> {
     let began = clock::now();
     context.client.now = began;
@@ -90,33 +118,56 @@ pub(in crate::exchange) async fn ask(
     context.client.now = now;
     context.exchange.record.spend(Phase::Route, now);
     let micros = clock::micros(now - began);
-    let granted = context.exchange.authorization.get_or_insert_default();
     match outcome {
         Ok(()) => {
-            let AuthAnswer { status, fields, body, .. } = answer;
-            granted.auth = Some(AuthRecord { status: Some(status), reason: None, micros });
-            if (200..300).contains(&status) {
-                granted.fields = fields;
-                return Ok(None);
+            if let Some((kept, time)) = kept.zip(answer.kept_max) {
+                kept_answers::keep(&answer.decision, kept, now, time);
             }
-            if forward.fail_open && status >= 500 {
-                return Ok(None);
-            }
-            let has_cors = context.route().is_some_and(|route| route.config.cors.is_some());
-            // On a route with CORS, Weir alone speaks of that.
-            let is_kept = |name: &[u8]| !has_cors || !cors::is_of_protocol(name);
-            let fields = fields.into_iter().filter(|(name, _)| is_kept(name)).collect();
-            Ok(Some(Denial { status, fields, body }))
+            Ok(settle(context, forward, answer.decision, micros))
         }
         Err(ended) => {
             let Ended::Failed(failure) = ended else { return Err(ended) };
+            let granted = context.exchange.authorization.get_or_insert_default();
             granted.auth = Some(AuthRecord { status: None, reason: Some(failure.reason()), micros });
             match without_answer(failure) {
-                Missing::OfServer(_) if forward.fail_open => Ok(None),
+                Missing::OfServer(_) if fails_open(context, forward) => Ok(None),
                 Missing::OfServer(failure) | Missing::OfExchange(failure) => Err(failure.into()),
             }
         }
     }
+}
+
+/// Whether a request passes without an answer: not where something has to admit it.
+fn fails_open<U>(context: &Context<'_, impl ClientStream, U>, forward: &ForwardAuth) -> bool {
+    let of_route = context.route().and_then(|route| route.config.access.as_ref());
+    forward.fail_open && of_route.is_none_or(|access| access.satisfy == Satisfy::All)
+}
+
+/// Does what the server has said of the request: what the client gets instead of an answer to it, or `None` when it may pass.
+fn settle<U>(
+    context: &mut Context<'_, impl ClientStream, U>,
+    forward: &ForwardAuth,
+    decision: AuthDecision,
+    micros: u32,
+) -> Option<Denial> {
+    let fails_open = fails_open(context, forward);
+    // Fields of credentials, which the request has kept until now.
+    context.exchange.withhold(|name| is_given_by(forward, name));
+    let AuthDecision { status, fields, body } = decision;
+    let granted = context.exchange.authorization.get_or_insert_default();
+    granted.auth = Some(AuthRecord { status: Some(status), reason: None, micros });
+    if (200..300).contains(&status) {
+        granted.fields = fields;
+        return None;
+    }
+    if fails_open && status >= 500 {
+        return None;
+    }
+    let has_cors = context.route().is_some_and(|route| route.config.cors.is_some());
+    // On a route with CORS, Weir alone speaks of that.
+    let is_kept = |name: &[u8]| !has_cors || !cors::is_of_protocol(name);
+    let fields = fields.into_iter().filter(|(name, _)| is_kept(name)).collect();
+    Some(Denial { status, fields, body })
 }
 
 /// Why there is no answer.
@@ -176,7 +227,8 @@ fn inner_exchange<S, U>(
             || is_left_out(name)
             || forward.response_headers.iter().any(|given| is_named(given, name))
             || forward.headers.iter().any(|(own, _)| is_named(own, name));
-        !is_dropped && forward.request_headers.as_ref().is_none_or(is_wanted)
+        !is_dropped
+            && (forward.request_headers.as_ref().is_none_or(is_wanted) || is_forwarded(context, field))
     };
     let mut uri = Vec::new();
     match request.target_form() {
@@ -203,6 +255,20 @@ fn inner_exchange<S, U>(
     Ok(inner)
 }
 
+/// Whether a trusted proxy says in it of its client what the listener tells servers: without that, the proxy would count as the client.
+fn is_forwarded<S, U>(context: &Context<'_, S, U>, field: &Field) -> bool {
+    let forwarded = &context.listener.config.forwarded;
+    let is_told = match field.known {
+        FieldName::XForwardedFor
+        | FieldName::XForwardedProto
+        | FieldName::XForwardedHost
+        | FieldName::XForwardedPort => forwarded.x_forwarded,
+        FieldName::Forwarded => forwarded.rfc7239,
+        _ => false,
+    };
+    is_told && context.listener.trusts(context.client.peer)
+}
+
 fn is_named(name: &HeaderName, other: &[u8]) -> bool {
     name.as_bytes().eq_ignore_ascii_case(other)
 }
@@ -219,27 +285,30 @@ fn is_left_out(name: &[u8]) -> bool {
 /// What the server has said.
 struct AuthAnswer<'a> {
     forward: &'a ForwardAuth,
-    status: u16,
-    /// Of one with 2xx, those that the request gets; of others, those that the client gets.
-    fields: Vec<(Vec<u8>, Vec<u8>)>,
-    body: Vec<u8>,
+    decision: AuthDecision,
+    /// How long it may be kept at most; `None`: not at all. Known where answers are kept.
+    kept_max: Option<Duration>,
     /// Whether the body is longer than it may be.
     is_over: bool,
 }
 
 impl<'a> AuthAnswer<'a> {
     fn none(forward: &'a ForwardAuth) -> Self {
-        Self { forward, status: 0, fields: Vec::new(), body: Vec::new(), is_over: false }
+        let decision = AuthDecision { status: 0, fields: Vec::new(), body: Vec::new() };
+        Self { forward, decision, kept_max: None, is_over: false }
     }
 
     fn is_granted(&self) -> bool {
-        (200..300).contains(&self.status)
+        (200..300).contains(&self.decision.status)
     }
 }
 
 impl ResponseTaker for AuthAnswer<'_> {
     fn begin(&mut self, response: &ResponseHead, text: &[u8]) {
-        self.status = response.status();
+        self.decision.status = response.status();
+        if let Some(cache) = self.forward.cache.as_deref() {
+            self.kept_max = kept_answers::time_max(cache, (response, text));
+        }
         let others = response.connection().others();
         let hop = FieldSet::RESPONSE_HOP.with(FieldSet::new(&[FieldName::Date]));
         let is_of_use = |field: &&Field| match self.is_granted() {
@@ -247,7 +316,7 @@ impl ResponseTaker for AuthAnswer<'_> {
             false => !(hop.contains(field.known) || others && response.is_named_by_connection(text, field)),
         };
         let fields = response.fields().iter().filter(is_of_use);
-        self.fields =
+        self.decision.fields =
             fields.map(|field| (field.name.of(text).to_vec(), field.value.of(text).to_vec())).collect();
     }
 
@@ -269,8 +338,8 @@ impl Sink for AuthAnswer<'_> {
 
     fn accept(&mut self, data: &[u8]) -> usize {
         let limit = usize::try_from(self.forward.body_size.bytes()).unwrap_or(usize::MAX);
-        if self.body.len() + data.len() <= limit {
-            self.body.extend_from_slice(data);
+        if self.decision.body.len() + data.len() <= limit {
+            self.decision.body.extend_from_slice(data);
         } else {
             self.is_over = true;
         }

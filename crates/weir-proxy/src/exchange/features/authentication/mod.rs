@@ -2,10 +2,12 @@
 //!
 //! Rare and on the heap: an exchange of a route that asks for nothing never comes here.
 
+mod alternatives;
 pub(crate) mod key_fetch;
 pub(in crate::exchange) mod basic_auth;
 pub(in crate::exchange) mod jwt_auth;
 pub(in crate::exchange) mod forward_auth;
+mod kept_answers;
 
 use crate::exchange::acting;
 use crate::exchange::context::Context;
@@ -16,7 +18,7 @@ use crate::exchange::features::cors;
 use crate::exchange::phases::end::EarlyEnd;
 use crate::state::snapshot::RoutePlan;
 use crate::upstream::stream::Servers;
-use weir_config::{Feature, Stage};
+use weir_config::{Feature, Satisfy, Stage};
 
 /// Asks for everything that the route wants to know of the client of a request.
 ///
@@ -32,6 +34,9 @@ pub(in crate::exchange) async fn admit(
     if cors::is_preflight_on(route, context.exchange) {
         return Ok(None);
     }
+    if settings.satisfy == Satisfy::Any {
+        return alternatives::admit(context, route, (access, settings)).await;
+    }
     context.exchange.authorization = Some(Box::new(Authorization::default()));
     acting::note(Stage::Identity, Feature::Authentication);
     // Until it is admitted, no upstream has seen the request.
@@ -43,7 +48,7 @@ pub(in crate::exchange) async fn admit(
         jwt_auth::admit(context, jwt, keys).await?;
     }
     if let (Some(forward), Some(auth_route)) = (&settings.forward, route.auth_route.as_deref())
-        && let Some(denial) = forward_auth::ask(context, auth_route, forward).await?
+        && let Some(denial) = forward_auth::admit(context, access, (auth_route, forward)).await?
     {
         return answer::pass_on(context, &denial.answer()).await.map(Some);
     }

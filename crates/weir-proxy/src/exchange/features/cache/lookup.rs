@@ -9,12 +9,15 @@ use weir_cache::directives::RequestDirectives;
 use weir_cache::disk::DiskHit;
 use weir_cache::rules::{ClientRules, ForwardReason, Reuse, RevalidateCause, reuse};
 use weir_cache::store::{FetchOutcome, FetchSlot, FetchTicket, FetchWait, Found, Join, StoredResponse};
-use weir_config::{Feature, HeaderRule, PathForm, RouteAction, RouteCache, SplitTarget, Stage};
+use weir_config::{
+    Feature, HeaderRule, PartitionName, PathForm, RouteAction, RouteCache, ServerProtocol, SplitTarget, Stage,
+};
 use weir_http::{FieldName, Method};
 use weir_observe::{CacheResult, Cause, Failure, Phase};
 
 use super::files;
 use super::files::Loaded;
+use super::head;
 use super::refresh;
 use super::send;
 use super::send::StoredAnswer;
@@ -23,12 +26,14 @@ use crate::exchange::context::Context;
 use crate::exchange::exchange_state::cache_use::{CacheTask, CacheUse, RequestKey};
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
+use crate::exchange::exchange_state::header_changes::rule_bit;
 use crate::exchange::exchange_state::plans::MatchedRoute;
 use crate::exchange::exchange_state::stream::ClientStream;
+use crate::exchange::features::affinity::by_name;
 use crate::exchange::features::answer;
 use crate::exchange::features::cors;
-use crate::exchange::features::headers::placeholders::TemplateValues;
 use crate::exchange::phases::end::{EarlyEnd, End};
+use crate::exchange::placeholders::TemplateValues;
 use crate::net::clock;
 use crate::responder::Answer;
 use crate::state::caching::cache::{RouteCachePlan, cache_now};
@@ -43,6 +48,8 @@ enum CacheStep {
     /// It is stale: it is the answer, and refreshed behind it.
     AnswerAndRefresh(StoredAnswer),
     Wait(FetchWait),
+    /// A server is asked by GET in the place of a HEAD, which waits for that.
+    Fetch(FetchTicket, ForwardReason, Option<Arc<StoredResponse>>),
     /// It is in a file.
     Load(Box<DiskHit>, ForwardReason, FetchTicket),
     Forward(ForwardReason, CacheTask, Option<&'static str>),
@@ -103,6 +110,9 @@ pub(in crate::exchange) async fn pass(
         return Ok(None);
     }
     acting::note(Stage::BeforeServer, Feature::Cache);
+    if !is_server_known(context, route_to_server) {
+        return Ok(None);
+    }
     let values = TemplateValues::new(context, Some(route));
     let refreshes = config.refresh_when.as_ref().is_some_and(|condition| condition.holds(&values));
     let Some(key) = key_of((context, &values), (plan, config), (route_to_server, target)) else {
@@ -117,6 +127,15 @@ pub(in crate::exchange) async fn pass(
     look_up(context, matched, (plan, config), (key, wants)).await
 }
 
+/// Whether the request is for a server that it may have, where its upstream has those that requests name: there is nothing of others.
+fn is_server_known<U>(context: &mut Context<'_, impl ClientEnd, U>, target: &RoutePlan) -> bool {
+    let config = context.config;
+    match context.exchange.record.upstream.and_then(|index| config.snapshot.upstreams.get(index)) {
+        Some(plan) if plan.is_dynamic() => by_name::find(context, target, plan),
+        _ => true,
+    }
+}
+
 /// Answers with what is stored, waits for what another request fetches, or has the request go to a server.
 ///
 /// # Errors
@@ -127,18 +146,13 @@ async fn look_up(
     (plan, config): (&RouteCachePlan, &RouteCache),
     (key, wants): (RequestKey, CacheWants),
 ) -> EarlyEnd {
-    let MatchedRoute { route, target: route_to_server, .. } = matched;
     let (mut waited, mut is_loaded, mut loaded) = (Waited::Not, false, None);
     loop {
         let so_far = (waited, is_loaded, loaded.take());
-        match step(context.exchange, plan, (&key.key, &wants), config.wait, so_far) {
+        match step(context.exchange, (plan, config), (&key.key, &wants), so_far) {
             CacheStep::Answer(answer) => return answered(context, answer).await,
             CacheStep::AnswerAndRefresh(answer) => {
-                let (target, own) = (
-                    route.place_of_target(route_to_server),
-                    route_to_server.cache.as_deref().unwrap_or(plan),
-                );
-                refresh::begin(context, own, (&key, &answer.stored, target));
+                refresh::begin(context, way_of(matched, plan), (&key, &answer.stored));
                 return answered(context, answer).await;
             }
             CacheStep::Wait(wait) => {
@@ -158,6 +172,13 @@ async fn look_up(
                 {
                     return answered(context, answer).await;
                 }
+            }
+            CacheStep::Fetch(ticket, reason, stored) => {
+                let fetch = (ticket, reason, stored);
+                if let Some(answer) = fetch_by_get(context, matched, (plan, config), (&key, fetch)).await? {
+                    return answered(context, answer).await;
+                }
+                waited = Waited::TimedOut;
             }
             CacheStep::Load(hit, reason, ticket) => {
                 let loading = (&key.key[..], *hit, ticket);
@@ -190,6 +211,29 @@ async fn look_up(
     }
 }
 
+/// Has a server asked by GET, and waits for what comes of it: the answer to a HEAD, or `None` when that has to go to a server itself.
+///
+/// # Errors
+/// When the client leaves meanwhile.
+async fn fetch_by_get(
+    context: &mut Context<'_, impl ClientStream, impl Servers>,
+    matched: MatchedRoute<'_>,
+    (plan, config): (&RouteCachePlan, &RouteCache),
+    (key, fetch): (&RequestKey, (FetchTicket, ForwardReason, Option<Arc<StoredResponse>>)),
+) -> Result<Option<StoredAnswer>, Ended> {
+    let (ticket, reason, stored) = fetch;
+    let wait = ticket.wait();
+    refresh::fetch(context, way_of(matched, plan), (key, ticket, stored.as_ref()));
+    let outcome = wait_for(context, wait, config.wait.unwrap_or_default()).await?;
+    Ok(head::answer(context.exchange, plan, (&key.key, reason), (outcome, stored)))
+}
+
+/// The way of a request of Weir's own to the server that the client's would go to.
+fn way_of<'a>(matched: MatchedRoute<'a>, plan: &'a RouteCachePlan) -> refresh::FetchWay<'a> {
+    let MatchedRoute { route, target, .. } = matched;
+    (target, target.cache.as_deref().unwrap_or(plan), route.place_of_target(target))
+}
+
 /// The key of a request to a target in this place; `None` when nothing is stored for it.
 fn key_of<U>(
     (context, values): (&Context<'_, impl ClientEnd, U>, &TemplateValues<'_>),
@@ -197,15 +241,50 @@ fn key_of<U>(
     (target, place): (&RoutePlan, usize),
 ) -> Option<RequestKey> {
     let mut key = Vec::new();
-    values.write_key(&config.key, &mut key);
+    if !values.write_key(&config.key, &mut key) {
+        return None;
+    }
     let class = class_of(context);
     // What a server gets by conditions makes another response.
     let rules = target.config.request_headers.rules_by_request();
     let holds = |rule: &HeaderRule| rule.when.as_ref().is_some_and(|condition| condition.holds(values));
-    let applied = rules.zip(0_u32..).filter(|((_, rule), _)| holds(rule));
-    let applied = applied.fold(0_u8, |all, (_, at)| all | 1_u8.checked_shl(at).unwrap_or_default());
-    let has_place = plan.end_key(&mut key, place, (class, applied));
-    has_place.then_some(RequestKey { key, is_proven: class.is_proven })
+    let holding = rules.zip(0_u32..).filter(|((_, rule), _)| holds(rule));
+    let (mut applied, mut places) = (0_u8, 0_u32);
+    for ((place, _), at) in holding {
+        applied |= 1_u8.checked_shl(at).unwrap_or_default();
+        places |= rule_bit(place);
+    }
+    write_way(context, &mut key);
+    write_named_server(context.exchange, &mut key);
+    let trail = trail_of(context).filter(|_| config.share.is_none());
+    let has_place = plan.end_key(&mut key, place, (class, applied), trail);
+    has_place.then_some(RequestKey { key, applied: places, is_proven: class.is_proven })
+}
+
+/// The routes that the request has left, by what they match: those who came another way get nothing of what it is answered with.
+fn trail_of<'a, U>(context: &'a Context<'_, impl ClientEnd, U>) -> impl Iterator<Item = PartitionName> + 'a {
+    let left = context.exchange.rerouting().map_or(&[][..], |way| &way.left);
+    left.iter().filter_map(|at| *context.listener.trail_names.get(*at)?)
+}
+
+/// Appends what an application gets of the request beside its path as it is now: the one that came (`REQUEST_URI`).
+fn write_way<U>(context: &Context<'_, impl ClientEnd, U>, key: &mut Vec<u8>) {
+    let Some(way) = context.exchange.rerouting().filter(|way| way.received_target.is_some()) else { return };
+    let upstreams = &context.config.snapshot.upstreams;
+    let upstream = context.exchange.record.upstream.and_then(|index| upstreams.get(index));
+    if upstream.is_some_and(|upstream| upstream.config.protocol == ServerProtocol::Fastcgi) {
+        key.push(b' ');
+        key.extend_from_slice(&way.received_uri);
+    }
+}
+
+/// Appends the server that the request names: what one has is never found for another, whatever the text of the key is. A name has no space, so the last
+/// one of a key is before it.
+pub(super) fn write_named_server(exchange: &Exchange, key: &mut Vec<u8>) {
+    if let Some(name) = exchange.named_server() {
+        key.push(b' ');
+        key.extend_from_slice(name.as_bytes());
+    }
 }
 
 /// The place of the target of the split that the request goes to, 0 without a split; `None` when it goes to no server.
@@ -259,6 +338,7 @@ fn bypass(
     let mut text = Vec::new();
     let is_bypassed = is_for_server
         || is_sent_otherwise
+        || exchange.keeps_fields_back()
         || !exchange.request.body().is_empty()
         || config.when.as_ref().is_some_and(|condition| !condition.holds(values))
         || config.bypass.iter().any(|template| {
@@ -272,13 +352,12 @@ fn bypass(
 /// `loaded`: the response that was just read from a file. It may have made room for others in memory by now.
 fn step(
     exchange: &Exchange,
-    plan: &RouteCachePlan,
+    (plan, config): (&RouteCachePlan, &RouteCache),
     (key_text, wants): (&[u8], &CacheWants),
-    wait: Option<Duration>,
     (waited, is_loaded, loaded): (Waited, bool, Option<Arc<StoredResponse>>),
 ) -> CacheStep {
     let directives = &wants.directives;
-    let (store, head, now) = (plan.store(), exchange.request_for_cache(), cache_now());
+    let (store, head, now, wait) = (plan.store(), exchange.request_for_cache(), cache_now(), config.wait);
     let key = store.key(key_text);
     let is_head = exchange.request.method() == Method::Head;
     let missing = match loaded.map_or_else(|| store.find(&key, head, now), Found::Hit) {
@@ -288,10 +367,11 @@ fn step(
                 if directives.only_if_cached {
                     return CacheStep::Nothing;
                 }
-                if is_head {
-                    return CacheStep::Forward(reason, CacheTask::Pass, None);
+                if is_head && !(config.convert_head && waited == Waited::Not) {
+                    return CacheStep::Forward(reason, head::task(stored, stale_on_error), None);
                 }
                 let ticket = match store.join_refresh(&key, &stored) {
+                    Join::Lead(ticket) if is_head => return CacheStep::Fetch(ticket, reason, Some(stored)),
                     Join::Lead(ticket) => Some(ticket),
                     Join::Wait(fetch) if wait.is_some() && waited == Waited::Not => {
                         return CacheStep::Wait(fetch);
@@ -317,11 +397,12 @@ fn step(
     if in_file.is_none() && directives.only_if_cached {
         return CacheStep::Nothing;
     }
-    if in_file.is_none() && is_head {
+    if in_file.is_none() && is_head && !(config.convert_head && waited != Waited::TimedOut) {
         return CacheStep::Forward(miss(missing), CacheTask::Pass, None);
     }
     let lead = |ticket| match in_file {
         Some(hit) => CacheStep::Load(Box::new(hit), miss(missing), ticket),
+        None if is_head => CacheStep::Fetch(ticket, miss(missing), None),
         None => CacheStep::Forward(miss(missing), CacheTask::Fetch(ticket), None),
     };
     let may_wait = match waited {
@@ -382,22 +463,23 @@ fn of_stored(
 /// The request goes to a server.
 fn begin(
     exchange: &mut Exchange,
-    (RequestKey { key, is_proven }, forwarded, task): (RequestKey, ForwardReason, CacheTask),
+    (RequestKey { key, applied, is_proven }, forwarded, task): (RequestKey, ForwardReason, CacheTask),
     (result, detail): (CacheResult, Option<&'static str>),
 ) {
     exchange.note_cache(result, detail);
-    exchange.cache_use = Some(Box::new(CacheUse { key, is_proven, forwarded, task, sent: cache_now() }));
+    exchange.cache_use =
+        Some(Box::new(CacheUse { key, applied, is_proven, forwarded, task, sent: cache_now() }));
 }
 
-async fn answered<U>(
-    context: &mut Context<'_, impl ClientStream, U>,
+async fn answered(
+    context: &mut Context<'_, impl ClientStream, impl Servers>,
     answer: StoredAnswer,
 ) -> Result<Option<End>, Ended> {
     // No server has seen the request.
     context.exchange.record.upstream = None;
     context.exchange.note_cache(answer.result, None);
-    send::stored(context, answer).await.map_err(Ended::Failed)?;
-    Ok(Some(End::Done))
+    let Some(route) = context.route() else { return Ok(Some(End::Done)) };
+    send::stored_or_page(context, route, answer).await.map(Some)
 }
 
 /// Waits until the response that another request fetches begins.

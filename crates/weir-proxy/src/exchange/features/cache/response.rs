@@ -7,15 +7,17 @@ use weir_cache::rules::{
 use weir_cache::store::{FetchTicket, NewResponse, StoredResponse, key_text};
 use weir_cache::{HeadView, StoredHead};
 use weir_config::{Feature, RouteCache, Stage};
-use weir_http::{FieldName, Method, write_normal_path};
+use weir_http::{Method, write_normal_path};
 use weir_observe::{CacheResult, CacheShard, Failure, Party, Phase};
 use weir_traffic::retry::RetryCause;
 
 use std::sync::Arc;
 
+use super::PASS_MS;
 use super::files;
 use super::fill;
 use super::fill::Fill;
+use super::lookup::write_named_server;
 use super::send;
 use super::send::StoredAnswer;
 use crate::exchange::acting;
@@ -27,20 +29,18 @@ use crate::exchange::exchange_state::outcome::{AttemptFailure, FailureOrigin, Re
 use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::exchange_state::stream::ClientStream;
 use crate::exchange::features::affinity;
-use crate::exchange::features::error_pages::intercept;
-use crate::exchange::features::headers::placeholders::TemplateValues;
+use crate::exchange::features::error_pages::{intercept, stored as page_of_stored};
 use crate::exchange::phases::attempt_response::AttemptResponse;
 use crate::exchange::phases::end::End;
 use crate::exchange::phases::{finish, respond};
+use crate::exchange::placeholders::TemplateValues;
 use crate::net::clock;
 use crate::relay::ends::RelayError;
 use crate::relay::failure::of_unsent_body;
 use crate::state::caching::cache::{RouteCachePlan, cache_now};
+use crate::state::snapshot::RoutePlan;
 use crate::state::tracing::recorder::Decision;
 use crate::upstream::stream::{ServerStream, Servers};
-
-/// For how long a response that may not be stored keeps requests for the same from waiting for one another, in milliseconds.
-const PASS_MS: u64 = 120_000;
 
 /// What is fetched, to be stored.
 struct Fetching {
@@ -104,7 +104,10 @@ pub(in crate::exchange) async fn take<U: Servers>(
             let status = context.exchange.response.status();
             let answer = if status == 304 {
                 freshened(context.exchange, plan, responding.server.head(), ticket, stored, sent)
-            } else if stale_on_error && matches!(status, 500 | 502 | 503 | 504) {
+            } else if stale_on_error
+                && is_failure(plans, status)
+                && !is_replaced(context, plans.route, &stored)
+            {
                 drop(ticket);
                 stale(context.exchange, stored, Some(status), "stale-if-error")
             } else if let Some(ticket) = ticket {
@@ -126,10 +129,39 @@ pub(in crate::exchange) async fn take<U: Servers>(
                 context.servers.drop_stream(responding.server);
             }
             context.exchange.note_cache(answer.result, context.exchange.record.cache_detail);
-            send::stored(context, answer).await?;
-            Ok(AttemptResponse::Done(End::Done))
+            let end = send::stored_or_page(context, plans.route, answer).await?;
+            Ok(AttemptResponse::Done(end))
         }
     }
+}
+
+/// Nothing of the response is stored: its server has sent the request on. What the request has changed is forgotten all the same.
+pub(in crate::exchange) async fn leave<T: ServerStream, S, U>(
+    context: &mut Context<'_, S, U>,
+    plans: Plans<'_>,
+    responding: &RespondingServer<T>,
+) {
+    let Some((plan, used)) = plans.route.cache.as_deref().zip(context.exchange.cache_use.as_deref_mut())
+    else {
+        return;
+    };
+    let fetching = match std::mem::replace(&mut used.task, CacheTask::Pass) {
+        CacheTask::Pass | CacheTask::Refresh { ticket: None, .. } => return,
+        CacheTask::Invalidate => {
+            let changed = invalidate(context, plans, plan, responding);
+            if plan.plan.state.disk.is_some() {
+                files::forget(context, plan, &changed).await;
+            }
+            return;
+        }
+        CacheTask::Fetch(ticket) => Fetching { ticket, replaced: None },
+        CacheTask::Refresh { ticket: Some(ticket), stored, stale_on_error } => {
+            Fetching { ticket, replaced: Some((stored, stale_on_error)) }
+        }
+    };
+    let shard = plan.plan.state.shards.of(context.client.worker.index);
+    let ticket = fetching.into_ticket(plan, context.exchange.response.status());
+    not_stored(context.exchange, shard, (ticket, NotStored::Accel));
 }
 
 /// Whether the request goes to a server once more: its client wants a part, the server was asked for the whole, and that is not stored. It goes as the
@@ -144,6 +176,7 @@ pub(in crate::exchange) fn wants_part_instead<T: ServerStream, S: ClientEnd, U>(
     };
     let is_for_whole = matches!(used.task, CacheTask::Fetch(_) | CacheTask::Refresh { .. });
     let wants_part = plans.route.config.rewrite_body.is_none()
+        && plans.route.config.max_ranges > 0
         && context.exchange.request.method() == Method::Get
         && context.exchange.request_for_cache().contains("range");
     if !is_for_whole || !wants_part || context.exchange.response.status() != 200 {
@@ -227,10 +260,9 @@ async fn store<U: Servers>(
 ) -> Result<AttemptResponse<U::Stream>, Ended> {
     let (shard, status) =
         (plan.plan.state.shards.of(context.client.worker.index), context.exchange.response.status());
-    let planned = match intercept::has_page(context.exchange, plans) {
-        true => Err(NotStored::Status),
-        false if !may_store(context, plans, &responding) => Err(NotStored::Condition),
-        false => plan_response(context.exchange, plan, responding.server.head(), sent),
+    let planned = match may_store(context, plans, &responding) {
+        false => Err(NotStored::Condition),
+        true => plan_response(context.exchange, plan, responding.server.head(), sent),
     };
     let store_plan = match planned {
         Ok(store_plan) => store_plan,
@@ -273,26 +305,26 @@ async fn store<U: Servers>(
     answer.other_head = other_head;
     let fill = Fill::new((responding, begun), (stored, storing.writer), &plan.plan.state);
     fill::run(context, plans, fill).await;
-    send::stored(context, answer).await?;
-    Ok(AttemptResponse::Done(End::Done))
+    let end = send::stored_or_page(context, plans.route, answer).await?;
+    Ok(AttemptResponse::Done(end))
 }
 
 /// Takes the head of a response that is to be stored: what is stored of it, and what the client gets that has fetched it, if that is not the same.
-fn take_head<T: ServerStream, S, U>(
+fn take_head<T: ServerStream, S: ClientEnd, U>(
     context: &mut Context<'_, S, U>,
     plans: Plans<'_>,
     responding: &mut RespondingServer<T>,
     store_plan: StorePlan,
 ) -> (NewResponse, Option<(StoredHead, Lifetime)>) {
     respond::account(context, plans, responding);
-    let (exchange, now) = (&mut *context.exchange, context.client.now);
+    if plans.upstream.affinity.is_some() {
+        // Its client gets it.
+        affinity::learn(context, plans, responding.slot.server, responding.server.head());
+    }
+    let exchange = &mut *context.exchange;
     let head = HeadView { fields: exchange.response.fields(), text: responding.server.head() };
     let fetched_head = store_plan.fetched_head(head).map(|fetched| (fetched, store_plan.lifetime));
     let stored_head = store_plan.stored_head(head);
-    if head.fields.contains(FieldName::SetCookie) {
-        // Its client gets it.
-        affinity::learn(exchange, plans.upstream, responding.slot.server, head.text, now);
-    }
     let length = responding.server.begin_body(&exchange.response, Method::Get, plans.upstream.chunked_limits);
     responding.server.take_head();
     let new = NewResponse {
@@ -332,6 +364,11 @@ fn broken_off<U: Servers>(
     };
     servers.drop_stream(responding.server);
     failed
+}
+
+/// Whether a stale response is used in place of one with this status.
+fn is_failure(plans: Plans<'_>, status: u16) -> bool {
+    plans.route.config.cache.as_deref().is_some_and(|config| config.is_failure(status))
 }
 
 /// Whether `store_when` of the route lets the response be stored.
@@ -411,6 +448,15 @@ fn freshened(
     Some(answer)
 }
 
+/// Whether a page would be sent in place of a stale response: then it is no help where the server fails, and the page of the failure is sent.
+fn is_replaced<U>(
+    context: &Context<'_, impl ClientEnd, U>,
+    route: &RoutePlan,
+    stored: &StoredResponse,
+) -> bool {
+    page_of_stored::is_wanted(context, route, (stored.status(), stored.head().view()))
+}
+
 /// A stale response in place of a failure.
 fn stale(
     exchange: &mut Exchange,
@@ -439,6 +485,8 @@ pub(in crate::exchange) async fn instead_of_failure<U>(
         return None;
     };
     drop(ticket);
+    let stale_on_error =
+        stale_on_error && !context.route().is_some_and(|route| is_replaced(context, route, &stored));
     let answer = if stale_on_error { stale(context.exchange, stored, None, failure.reason()) } else { None }?;
     Some(send::stored(context, answer).await.map(|()| End::Done))
 }
@@ -467,6 +515,7 @@ fn invalidate<T: ServerStream, S, U>(
             normalize_authority(&mut other, scheme.len() + 3, scheme);
             write_normal_path(&mut other, path, context.listener.head_limits.paths.encoded_slash);
             other.extend_from_slice(query);
+            write_named_server(context.exchange, &mut other);
             texts.push(other);
         });
     }
@@ -475,8 +524,12 @@ fn invalidate<T: ServerStream, S, U>(
     // Wherever this listener or this upstream has stored it.
     let of = (context.exchange.record.listener(), plans.upstream_index);
     let keys = texts.iter().flat_map(|text| snapshot.partitions.keys(text, cache.unwrap_or_default(), of));
-    let changed: Vec<Vec<u8>> = keys.collect();
+    let mut changed: Vec<Vec<u8>> = keys.collect();
     let (store, now) = (plan.store(), cache_now());
+    if !context.listener.trail_names.is_empty() {
+        // By way of other routes it may be in any partition.
+        changed.extend(texts.iter().flat_map(|text| store.known_keys(text)));
+    }
     for key in &changed {
         store.invalidate(&store.key(key), now);
     }

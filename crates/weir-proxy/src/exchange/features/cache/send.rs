@@ -18,18 +18,21 @@ use weir_observe::{CacheResult, Failure, Phase, status_text};
 use crate::exchange::acting;
 use crate::exchange::context::Context;
 use crate::exchange::exchange_state::cache_use::STATUS;
-use crate::exchange::exchange_state::exchange::Exchange;
+use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::header_changes::has_values;
 use crate::exchange::exchange_state::response::body_coding::BodyCoding;
+use crate::exchange::exchange_state::response::kept_fields::KeptFields;
 use crate::exchange::exchange_state::response::response_outline::{ReceivedFields, ResponseOutline};
 use crate::exchange::exchange_state::response::rewritten_fields;
 use crate::exchange::exchange_state::stream::{ClientStream, Content, FinalHead, Status};
+use crate::exchange::features::error_pages::stored as page_of_stored;
 use crate::exchange::features::headers::fields;
-use crate::exchange::features::headers::placeholders::TemplateValues;
 use crate::exchange::features::headers::rewriting;
 use crate::exchange::features::headers::rules::IncomingFacts;
 use crate::exchange::features::{compression, cors};
+use crate::exchange::phases::end::End;
 use crate::exchange::phases::pacing;
+use crate::exchange::placeholders::TemplateValues;
 use crate::net::clock;
 use crate::relay::WaitingFor;
 use crate::relay::ends::Source;
@@ -40,6 +43,7 @@ use crate::responder::ranges::{RangeBody, multipart_type, select};
 use crate::state::caching::cache::cache_now;
 use crate::state::connections::activity::Activity;
 use crate::state::snapshot::{ListenerPlan, RoutePlan};
+use crate::upstream::stream::Servers;
 
 /// A stored response that a client gets, and how that came about.
 pub(in crate::exchange) struct StoredAnswer {
@@ -80,6 +84,25 @@ struct Selected {
     content_range: Option<Vec<u8>>,
     /// The `Content-Type` of several parts.
     content_type: Option<Vec<u8>>,
+}
+
+/// Sends it, or what the error pages of the route have in place of it.
+///
+/// # Errors
+/// When the request goes on elsewhere, and as [`stored`].
+pub(in crate::exchange) async fn stored_or_page(
+    context: &mut Context<'_, impl ClientStream, impl Servers>,
+    route: &RoutePlan,
+    answer: StoredAnswer,
+) -> Result<End, Ended> {
+    if route.config.error_pages.iter().any(|page| page.of_servers) {
+        let response = (answer.stored.status(), answer.head());
+        if let Some(end) = Box::pin(page_of_stored::replace(context, route, response)).await? {
+            return Ok(end);
+        }
+    }
+    stored(context, answer).await.map_err(Ended::Failed)?;
+    Ok(End::Done)
 }
 
 /// Sends it.
@@ -140,15 +163,17 @@ fn select_part(exchange: &Exchange, route: &RoutePlan, answer: &StoredAnswer, bo
         content_type: None,
     };
     let (stored, head, request) = (&answer.stored, answer.head(), exchange.request_for_cache());
-    if stored.status() != 200 {
-        return whole(stored.status());
+    // In place of an error page, all of it is for the failure.
+    let shown = exchange.status_of_answer(stored.status());
+    if shown != stored.status() || stored.status() != 200 {
+        return whole(shown);
     }
     if is_not_modified(200, head, answer.lifetime().received, request) {
         return Selected { body: RangeBody::None, ..whole(304) };
     }
     let range = request.first("range").filter(|_| exchange.request.method() == Method::Get);
     // A body that is rewritten has no parts: which bytes they would be is known behind it only.
-    let range = range.filter(|_| route.config.rewrite_body.is_none());
+    let range = range.filter(|_| route.config.rewrite_body.is_none() && route.config.max_ranges > 0);
     let Some((range, len)) = range.zip(stored.body_len()) else { return whole(200) };
     let modified = head.first("last-modified").and_then(parse_date);
     let etag = head.first("etag").unwrap_or_default();
@@ -156,7 +181,7 @@ fn select_part(exchange: &Exchange, route: &RoutePlan, answer: &StoredAnswer, bo
     if !validators.allow_range(request.fields, request.text) {
         return whole(200);
     }
-    let ranges = select_ranges(range, len);
+    let ranges = select_ranges(range, len, route.config.max_ranges);
     let mut growing = None;
     if stored.body().len().is_none() {
         // Of a body that is still coming, one part is waited for; of several, what was before the last may be gone.
@@ -186,7 +211,10 @@ fn stage_head<U>(
     let (framed, length) = body_length(context.exchange.request.method(), answer, selected);
     context.exchange.response_relay.restart();
     context.exchange.body_coding = BodyCoding::AsItIs;
-    let stored_fields = ReceivedFields { fields: head.fields, text: head.text };
+    context.exchange.limit_rate_as_kept();
+    let content_type = selected.content_type.as_deref().or_else(|| head.first("content-type"));
+    let kept = context.exchange.kept_fields(status, content_type);
+    let stored_fields = ReceivedFields { fields: head.fields, text: head.text, kept };
     let (framed, length) = match rewriting::body::is_wanted(route) {
         false => (framed, length),
         true => {
@@ -220,13 +248,14 @@ fn stage_head<U>(
         text: b"",
     };
     context.stream.respond(context.client, context.exchange, &response, |out| {
-        copy_fields(out, context.exchange, context.listener, route, head, selected);
+        copy_fields(out, (context.exchange, context.listener, route), (head, &stored_fields.kept), selected);
         let changes = fields::changes_of_response(context.exchange, route);
         if !head.contains("date") && changes.leave(b"Date") {
             out.field(b"Date", &context.client.worker.date(clock::now()));
         }
         fields::write_id(out, context.exchange, context.listener, changes);
         context.exchange.limits.write_levels(out, changes);
+        stored_fields.kept.write(out, changes);
         if rewritten_fields::is_wanted(route) {
             rewritten_fields::write(out, &context.exchange.rewritten_fields, changes);
         }
@@ -264,10 +293,8 @@ const OF_BODY: FieldSet =
 /// Copies the fields that are stored.
 fn copy_fields(
     out: &mut impl FieldWriter,
-    exchange: &Exchange,
-    listener: &ListenerPlan,
-    route: &RoutePlan,
-    head: HeadView<'_>,
+    (exchange, listener, route): (&Exchange, &ListenerPlan, &RoutePlan),
+    (head, kept): (HeadView<'_>, &KeptFields),
     selected: &Selected,
 ) {
     let changes = fields::changes_of_response(exchange, route);
@@ -282,7 +309,12 @@ fn copy_fields(
             416 => field.known == FieldName::ContentType,
             _ => field.known == FieldName::ContentType && selected.content_type.is_some(),
         };
+        let is_left_out =
+            is_left_out || route.config.max_ranges == 0 && name.eq_ignore_ascii_case(b"accept-ranges");
+        // Files of former versions may have what is for the proxy.
         let passes = !is_left_out
+            && !FieldSet::FOR_PROXY.contains(field.known)
+            && !kept.replaces(name)
             && !changes.is_changed_away(name)
             && !compression::is_replaced(exchange.body_coding, name)
             && !id.is_some_and(|id| name.eq_ignore_ascii_case(id))

@@ -2,7 +2,7 @@
 //!
 //! Once for each request: what fails on that way has a page of Weir's own, or of a file.
 
-use weir_config::{ErrorPage, ErrorStep, RouteTarget, clean_target};
+use weir_config::{DotSegments, ErrorPage, ErrorStep, RouteTarget, clean_path};
 use weir_observe::{Failure, Party, Phase};
 
 use crate::exchange::context::Context;
@@ -11,7 +11,7 @@ use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::rerouting::{FailedPage, NextStep};
 use crate::exchange::exchange_state::stream::ClientStream;
 use crate::exchange::features::answer::error_page::find_page;
-use crate::exchange::features::headers::placeholders::TemplateValues;
+use crate::exchange::placeholders::TemplateValues;
 use crate::net::buffer::MEMORY_KEPT_MAX;
 use crate::state::snapshot::RoutePlan;
 
@@ -57,12 +57,22 @@ pub(in crate::exchange) fn instead_of_failure<U>(
     true
 }
 
+/// Whether a request goes on with all of its body, so that nothing of that has to be dropped.
+pub(in crate::exchange) fn keeps_body<S, U>(context: &Context<'_, S, U>, step: &ErrorStep) -> bool {
+    match step {
+        ErrorStep::Redirect(_) => true,
+        ErrorStep::Target { target, .. } => {
+            matches!(target, RouteTarget::Route(_)) && context.exchange.replay_buffer.is_whole()
+        }
+    }
+}
+
 /// Whether a request may go on in place of a page: once, to a route that is there, and with a body that is whole.
 pub(in crate::exchange) fn is_possible<U>(
     context: &mut Context<'_, impl ClientStream, U>,
     step: &ErrorStep,
 ) -> bool {
-    if context.exchange.failed_page().is_some() {
+    if context.exchange.failed_page().is_some() || !context.exchange.has_path() {
         return false;
     }
     match step {
@@ -82,6 +92,7 @@ pub(in crate::exchange) fn begin<U>(
     (route, page, step): (Option<&RoutePlan>, &ErrorPage, &ErrorStep),
     (status, failure): (u16, Option<Failure>),
 ) {
+    context.exchange.note_tried();
     let (next, sent) = match step {
         ErrorStep::Redirect(to) => {
             let location = render(context, route, status, to);
@@ -92,18 +103,22 @@ pub(in crate::exchange) fn begin<U>(
                 RouteTarget::Route(name) => {
                     NextStep::Route(context.listener.route_named(name).unwrap_or_default())
                 }
-                RouteTarget::Path(path) => {
-                    NextStep::Target(clean_target(&render(context, route, status, path)))
-                }
+                RouteTarget::Path(path) => match clean_path(&render(context, route, status, path)) {
+                    Ok(target) => NextStep::Target(target),
+                    // Text of the client leads elsewhere: there is no page for that.
+                    Err(DotSegments) => NextStep::Status(page.new_status.unwrap_or(status)),
+                },
             };
             take_body(context, matches!(target, RouteTarget::Route(_)));
             (next, (!has_own_status).then_some(page.new_status.unwrap_or(status)))
         }
     };
     let (retry_after, of_route) = (context.exchange.retry_after, context.exchange.record.route);
+    let refusal = context.exchange.limits.refusal();
     let rerouting = context.exchange.rerouting_mut();
     rerouting.next = Some(next);
-    rerouting.page = Some(FailedPage { failure, status: sent, route: of_route, retry_after });
+    rerouting.page =
+        Some(FailedPage { failure, replaced: status, status: sent, route: of_route, retry_after, refusal });
     context.exchange.record.failure = failure;
     // The time of the exchange may be over; that of its page begins.
     context.client.deadline.set_ceiling(None);
@@ -122,9 +137,11 @@ fn render<U>(
 }
 
 /// Prepares the body for another route: it is sent whole where it can be, and else the request becomes a GET.
-fn take_body<S, U>(context: &mut Context<'_, S, U>, keeps_method: bool) {
+pub(in crate::exchange) fn take_body<S, U>(context: &mut Context<'_, S, U>, keeps_method: bool) {
     let exchange = &mut *context.exchange;
-    if !(keeps_method && exchange.replay_buffer.is_whole()) {
+    if keeps_method && exchange.replay_buffer.is_whole() {
+        exchange.request.drop_conditions(&mut exchange.request_text);
+    } else {
         exchange.replay_buffer.reset(MEMORY_KEPT_MAX);
         exchange.request.become_get(&mut exchange.request_text);
     }

@@ -7,18 +7,18 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-use weir_config::{FastcgiSettings, PathForm};
+use weir_config::FastcgiSettings;
 use weir_http::fastcgi::Params;
 use weir_http::{TargetForm, Version, digits};
 
 use super::fields;
-use super::placeholders::TemplateValues;
 use crate::exchange::context::Context;
 use crate::exchange::exchange_state::cgi_script::CgiScript;
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::Exchange;
 use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::features::forwarded::Arrival;
+use crate::exchange::placeholders::TemplateValues;
 use crate::net::peer::Peer;
 use crate::responder::files::path::file_path;
 use crate::state::snapshot::ListenerPlan;
@@ -130,16 +130,7 @@ fn write_request(params: &mut Params, exchange: &Exchange, listener: &ListenerPl
         if matches!(request.target_form(), TargetForm::Asterisk | TargetForm::Authority) {
             return out.extend_from_slice(request.target().of(text));
         }
-        if let Some(received) = exchange.rerouting().and_then(|way| way.received_target.as_deref()) {
-            return out.extend_from_slice(received);
-        }
-        // As clients see it: before rewrites, but in the form that routes are matched on.
-        let as_received = listener.config.paths.forward == PathForm::AsReceived;
-        out.extend_from_slice(if as_received { request.path().of(text) } else { request.normal_path(text) });
-        if let Some(query) = request.query() {
-            out.push(b'?');
-            out.extend_from_slice(query.of(text));
-        }
+        exchange.write_request_uri(listener.config.paths.forward, out);
     });
     params.set(
         b"SERVER_PROTOCOL",

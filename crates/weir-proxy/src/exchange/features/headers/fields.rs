@@ -3,7 +3,7 @@
 //! Decided once, for every protocol: what is about framing and the connection is the matter of the stream that writes the
 //! head. Runs of fields that pass are copied as they are. Must not read or write a socket.
 
-use weir_config::{Feature, ForwardHost, Stage};
+use weir_config::{AccelField, Feature, ForwardHost, Stage};
 use weir_http::{
     DATE_BYTES, Expectation, Field, FieldName, FieldRun, FieldSet, FieldWriter, Fields, Framing, Method,
     TargetForm, Version,
@@ -19,6 +19,7 @@ use crate::exchange::exchange_state::exchange::Exchange;
 use crate::exchange::exchange_state::header_changes::HeadChanges;
 use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::exchange_state::response::body_coding::BodyCoding;
+use crate::exchange::exchange_state::response::kept_fields::KeptFields;
 use crate::exchange::exchange_state::response::response_outline::ReceivedFields;
 use crate::exchange::exchange_state::response::rewritten_fields;
 use crate::exchange::exchange_state::{authorization, cache_use};
@@ -218,7 +219,7 @@ fn copy_request_fields<W: FieldWriter, S, U>(out: &mut W, context: &Context<'_, 
         drop = drop.with(FieldSet::new(&[FieldName::MaxForwards]));
     }
     if let Some(access) = route.config.access.as_deref() {
-        drop = drop.with(authorization::withheld(access));
+        drop = drop.with(authorization::withheld(access, exchange.authorization.as_deref()));
     }
     let others = request.connection().others();
     // Many heads have an underscore somewhere, in a cookie or in the target: only then each name is examined.
@@ -309,6 +310,24 @@ pub(crate) fn write_response(
     }
 }
 
+/// The fields of an earlier server that go with a response with these.
+pub(in crate::exchange) fn kept_with(
+    exchange: &Exchange,
+    status: u16,
+    (fields, text): (&Fields, &[u8]),
+) -> KeptFields {
+    let content_type = fields.first(FieldName::ContentType).map(|field| field.value.of(text));
+    exchange.kept_fields(status, content_type)
+}
+
+/// Adds what is for the proxy in front of this one.
+#[cold]
+fn write_for_proxy(out: &mut impl FieldWriter, fields: &Fields, text: &[u8]) {
+    for field in fields.iter().filter(|field| FieldSet::FOR_PROXY.contains(field.known)) {
+        out.field(field.name.of(text), field.value.of(text));
+    }
+}
+
 /// Adds `Date`. Where fields are lines, each part has a length that the compiler knows, so that none takes a call.
 #[inline]
 fn write_date(out: &mut impl FieldWriter, date: &[u8; DATE_BYTES]) {
@@ -328,11 +347,17 @@ fn write_response_features(
 ) {
     let changes = changes_of_response(exchange, plans.route);
     exchange.limits.write_levels(out, changes);
+    let status = exchange.response.status();
+    kept_with(exchange, status, (exchange.response.fields(), text)).write(out, changes);
+    if plans.route.config.x_accel.contains(&AccelField::Pass) {
+        write_for_proxy(out, exchange.response.fields(), text);
+    }
     if rewritten_fields::is_wanted(plans.route) {
         rewritten_fields::write(out, &exchange.rewritten_fields, changes);
     }
     if exchange.body_coding != BodyCoding::AsItIs {
-        let fields = ReceivedFields { fields: exchange.response.fields(), text };
+        let kept = KeptFields::default();
+        let fields = ReceivedFields { fields: exchange.response.fields(), text, kept };
         compression::write(out, exchange, &fields, changes);
     }
     if let Some(cors) = &plans.route.config.cors {
@@ -374,6 +399,10 @@ fn copy_response_fields<W: FieldWriter>(
     let acts = plans.route.acts_on_response_fields();
     let rewrites = acts && rewritten_fields::is_wanted(plans.route);
     let coding = exchange.body_coding;
+    let kept = match acts {
+        true => kept_with(exchange, response.status(), (response.fields(), text)),
+        false => KeptFields::default(),
+    };
     let also_drop = |field: &Field| {
         let name = field.name.of(text);
         (others && response.is_named_by_connection(text, field))
@@ -382,6 +411,7 @@ fn copy_response_fields<W: FieldWriter>(
             || rewrites && rewritten_fields::is_rewritten(plans.route, name)
             || compression::is_replaced(coding, name)
             || changes.is_changed_away(name)
+            || kept.replaces(name)
     };
     let ask = others || id.is_some() || acts;
     let marking = plans.upstream.affinity.as_ref().filter(|affinity| affinity.changes_responses());

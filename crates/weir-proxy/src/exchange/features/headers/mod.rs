@@ -6,5 +6,3 @@ pub(in crate::exchange) mod rewriting;
 pub(in crate::exchange) mod cgi;
 pub(in crate::exchange) mod rules;
 pub(in crate::exchange) mod fields;
-
-pub(in crate::exchange) use crate::exchange::placeholders;

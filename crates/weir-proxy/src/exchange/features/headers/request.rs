@@ -1,10 +1,11 @@
 //! The head of a request on its way to a server, with what the features of the route make of it.
 
+use std::sync::Arc;
+
 use weir_http::fastcgi::Params;
 use weir_http::{FieldName, FieldWriter, Framing};
 use weir_traffic::ServerId;
 
-use super::placeholders::TemplateValues;
 use super::rules::OutgoingFacts;
 use super::{cgi, fields};
 use crate::exchange::context::Context;
@@ -15,6 +16,7 @@ use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::features::{forwarded, grpc};
 use crate::exchange::phases::attempt::features::AttemptFeatures;
 use crate::exchange::phases::choose;
+use crate::exchange::placeholders::TemplateValues;
 use crate::state::servers::upstream::outliers::AttemptOutcome;
 use crate::upstream::stream::{OutgoingFields, RequestLine, ServerStream};
 
@@ -105,5 +107,9 @@ impl<S: ClientEnd, U> OutgoingFields for RequestFields<'_, '_, S, U> {
 
     fn write_params(&self, params: &mut Params) {
         cgi::write_params(params, self.context, self.plans);
+    }
+
+    fn caught(&self) -> Option<&Arc<[Box<str>]>> {
+        self.plans.route.config.fastcgi.as_ref()?.caught.as_ref()
     }
 }

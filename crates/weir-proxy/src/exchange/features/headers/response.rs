@@ -7,7 +7,6 @@ use weir_http::Framing;
 use weir_observe::Phase;
 
 use super::fields;
-use super::placeholders::TemplateValues;
 use super::rewriting;
 use super::rules::IncomingFacts;
 use crate::exchange::context::Context;
@@ -21,6 +20,7 @@ use crate::exchange::exchange_state::stream::{ClientStream, Content, FinalHead, 
 use crate::exchange::features::{affinity, grpc};
 use crate::exchange::phases::attempt::private;
 use crate::exchange::phases::respond;
+use crate::exchange::placeholders::TemplateValues;
 use crate::net::clock;
 use crate::upstream::stream::ServerStream;
 
@@ -31,8 +31,8 @@ pub(in crate::exchange) fn begin<T: ServerStream, U>(
     responding: &mut RespondingServer<T>,
 ) {
     respond::account(context, plans, responding);
+    context.exchange.show_status_of_page();
     context.exchange.answered = true;
-    let now = context.client.now;
     let method = context.exchange.request.method();
     let length =
         responding.server.begin_body(&context.exchange.response, method, plans.upstream.chunked_limits);
@@ -59,10 +59,11 @@ pub(in crate::exchange) fn begin<T: ServerStream, U>(
     }
     let server = responding.slot.server;
     if plans.upstream.affinity.is_some() {
-        affinity::learn(context.exchange, plans.upstream, server, head, now);
+        affinity::learn(context, plans, server, head);
         affinity::count(context.exchange, plans, server);
     }
     if acts {
+        context.exchange.limit_rate_as_kept();
         prepare_fields(context, plans, responding);
         head = responding.server.head();
     }
@@ -109,7 +110,8 @@ fn prepare_changes<T: ServerStream, U>(
         let values = TemplateValues::for_attempt(context, plans, server);
         let (status, fields) = (context.exchange.record.status, context.exchange.response.fields());
         let values = TemplateValues { response: Some((fields, head)), status, ..values };
-        let fields = &ReceivedFields { fields, text: head };
+        let kept = fields::kept_with(context.exchange, status, (fields, head));
+        let fields = &ReceivedFields { fields, text: head, kept };
         let (origin, age) = (ResponseOrigin::Server, age_of(fields));
         rendered.render(changes, &IncomingFacts { values, origin, fields, media_type: None, age });
         context.exchange.rendered_headers = rendered;
@@ -118,7 +120,7 @@ fn prepare_changes<T: ServerStream, U>(
 
 /// Prepares for what the route rewrites in the fields of the server.
 #[cold]
-fn prepare_rewritten<T: ServerStream, U>(
+pub(in crate::exchange) fn prepare_rewritten<T: ServerStream, U>(
     context: &mut Context<'_, impl ClientStream, U>,
     plans: Plans<'_>,
     responding: &RespondingServer<T>,
@@ -155,7 +157,7 @@ pub(in crate::exchange) fn begin_tunnel<T: ServerStream, U>(
     shard.responses.record(context.exchange.record.status);
     let head = responding.server.head();
     let server = responding.slot.server;
-    affinity::learn(context.exchange, plans.upstream, server, head, now);
+    affinity::learn(context, plans, server, head);
     affinity::count(context.exchange, plans, server);
     if plans.route.changes_responses() {
         prepare_changes(context, plans, responding);

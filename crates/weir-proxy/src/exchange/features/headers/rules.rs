@@ -2,20 +2,25 @@
 
 use std::time::Duration;
 
-use weir_config::{Expires, ExpiresTime, HeaderRule, HeaderTemplate, ResponseOrigin};
+use weir_config::{Expires, ExpiresTime, HeaderRule, HeaderTemplate, ResponseOrigin, Stage};
 use weir_http::{date, digits, parse_date};
 
-use super::placeholders::TemplateValues;
-use crate::exchange::exchange_state::header_changes::{ExpiryDecision, MessageFacts};
+use crate::exchange::exchange_state::header_changes::{ExpiryDecision, MessageFacts, rule_bit};
 use crate::exchange::exchange_state::response::response_outline::ResponseFields;
+use crate::exchange::placeholders::TemplateValues;
 use crate::net::clock;
 
 /// A request on its way to a server.
 pub(in crate::exchange) struct OutgoingFacts<'a>(pub(in crate::exchange) TemplateValues<'a>);
 
 impl MessageFacts for OutgoingFacts<'_> {
-    fn applies(&self, rule: &HeaderRule) -> bool {
-        rule.when.as_ref().is_none_or(|condition| condition.holds(&self.0))
+    fn applies(&self, place: usize, rule: &HeaderRule) -> bool {
+        let Some(condition) = &rule.when else { return true };
+        match &self.0.exchange.cache_use {
+            // What is stored is for requests with these headers, whatever the one at hand has kept of its own: that of a refresh has less.
+            Some(used) if condition.stage() < Stage::Upstream => used.applied & rule_bit(place) != 0,
+            _ => condition.holds(&self.0),
+        }
     }
 
     fn write_value(&self, template: &HeaderTemplate, out: &mut Vec<u8>) -> bool {
@@ -40,7 +45,7 @@ pub(in crate::exchange) struct IncomingFacts<'a, F> {
 }
 
 impl<F: ResponseFields> MessageFacts for IncomingFacts<'_, F> {
-    fn applies(&self, rule: &HeaderRule) -> bool {
+    fn applies(&self, _: usize, rule: &HeaderRule) -> bool {
         rule.is_for(self.values.status, self.origin)
             && rule.when.as_ref().is_none_or(|condition| condition.holds(&self.values))
     }
@@ -55,21 +60,17 @@ impl<F: ResponseFields> MessageFacts for IncomingFacts<'_, F> {
             return ExpiryDecision::NotFor;
         }
         let now = clock::unix_now();
-        let left = match expires.time {
-            ExpiresTime::Off => return ExpiryDecision::Stays,
-            ExpiresTime::Epoch => None,
-            ExpiresTime::After(time) => Some(time),
-            ExpiresTime::Modified(time) => match self.fields.first("last-modified").and_then(parse_date) {
-                None => return ExpiryDecision::Stays,
-                Some(modified) => Some((Duration::from_secs(modified) + time).saturating_sub(now)),
-            },
-        };
+        let modified = || self.fields.first("last-modified").and_then(parse_date).map(Duration::from_secs);
+        let until = expires.time.until(now, modified);
+        if until.is_none() && expires.time != ExpiresTime::Epoch {
+            return ExpiryDecision::Stays;
+        }
         if !expires.overrides && self.forbids() {
             return ExpiryDecision::Stays;
         }
-        match left {
+        match until {
             None => out.extend_from_slice(b"no-cache"),
-            Some(left) => {
+            Some((left, _)) => {
                 // What the response has spent in the cache is no part of the time that its client has.
                 out.extend_from_slice(b"max-age=");
                 digits::decimal(out, left.as_secs().saturating_add(self.age.as_secs()));
@@ -78,8 +79,7 @@ impl<F: ResponseFields> MessageFacts for IncomingFacts<'_, F> {
         if !expires.overrides {
             self.write_other_directives(out);
         }
-        let at = left.map_or(Duration::ZERO, |left| now + left);
-        let date = date(at.as_secs());
+        let date = date(until.map_or(0, |(_, ends)| ends.as_secs()));
         out.extend_from_slice(&date);
         ExpiryDecision::Written(date.len())
     }

@@ -18,8 +18,9 @@ use crate::exchange::context::Context;
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::exchange_limits::RuleInForce;
-use crate::exchange::features::headers::placeholders::TemplateValues;
+use crate::exchange::features::conditions;
 use crate::exchange::phases::pause;
+use crate::exchange::placeholders::TemplateValues;
 use crate::net::clock;
 use crate::relay::pace::BodyPace;
 use crate::state::limits::limit::{LimitAnswer, LimitHold, LimitInUse, LimitPlan};
@@ -78,7 +79,10 @@ pub(in crate::exchange) fn ask_all<U>(
         if is_elsewhere || (limit.stage > Stage::Route) != is_later {
             continue;
         }
-        let holds = |condition: &WhenCondition| condition.holds(&TemplateValues::new(context, place.route));
+        let holds = |condition: &WhenCondition| {
+            let values = TemplateValues::new(context, place.route);
+            conditions::has_too_many(&values, condition) || condition.holds(&values)
+        };
         if limit.plan.config.when.as_ref().is_some_and(|condition| !holds(condition)) {
             continue;
         }
@@ -96,10 +100,20 @@ pub(in crate::exchange) fn ask_all<U>(
         context.exchange.limits.keys = keys;
         longest_ns = asked?;
     }
-    if context.exchange.limits.paced.len() > paced {
-        context.exchange.response_relay.set_pace(BodyPace::new(context.exchange.limits.paced.clone()));
+    if context.exchange.limits.paced.len() > paced || context.exchange.rerouting().is_some() {
+        set_pace(context.exchange, limits);
     }
     Ok(longest_ns)
+}
+
+/// Has the response sent no faster than the limits of the route allow. One that another route has asked already is among them, if both have it.
+fn set_pace(exchange: &mut Exchange, limits: &[LimitInUse]) {
+    let is_here = |plan: &Arc<LimitPlan>| limits.iter().any(|limit| Arc::ptr_eq(&limit.plan, plan));
+    let paced = exchange.limits.paced.iter().filter(|(plan, _)| is_here(plan));
+    let paced: Vec<_> = paced.cloned().collect();
+    if !paced.is_empty() {
+        exchange.response_relay.set_pace(BodyPace::new(paced));
+    }
 }
 
 /// Asks the limit at `index` about one key, the text of which is at `place` among those of the request: the longest wait by now, in nanoseconds.
@@ -141,7 +155,7 @@ fn ask_one<U>(
         context.exchange.limits.holds.push(LimitHold { plan: Arc::clone(plan), key, has_place });
     }
     if !is_over {
-        context.exchange.limits.asked.push((index, key));
+        context.exchange.limits.asked.push((Arc::clone(plan), key));
         let is_told = context.exchange.limits.told.iter().any(|(told, _)| Arc::ptr_eq(told, plan));
         if plan.tells() && !is_told {
             context.exchange.limits.told.push((Arc::clone(plan), key));
@@ -240,8 +254,8 @@ fn refuse(
     plan: &Arc<LimitPlan>,
     refusal: LimitAnswer,
 ) -> Failure {
-    for (index, key) in exchange.limits.asked.drain(..) {
-        limits[index].plan.give_back_token(key);
+    for (asked, key) in exchange.limits.asked.drain(..) {
+        asked.give_back_token(key);
     }
     let cause = match refusal {
         LimitAnswer::OverRate { retry_ns } => {
@@ -252,10 +266,15 @@ fn refuse(
         _ => Cause::ConcurrencyLimited,
     };
     exchange.limits.told.clear();
-    // A limit by responses must not count its own refusals: a client that waits for the end of it would never see it.
-    exchange.limits.holds.clear();
+    // A limit by responses must not count its own refusals: a client that waits for the end of it would never see it. What was taken on another
+    // route stays taken, since it is not asked again.
+    let mut holds = std::mem::take(&mut exchange.limits.holds);
+    holds.retain(|hold| exchange.has_asked(&hold.plan));
+    exchange.limits.holds = holds;
     // The upstream has not seen the request.
     exchange.record.upstream = None;
+    let here = limits.iter().find(|one| Arc::ptr_eq(&one.plan, plan));
+    exchange.limits.status = here.and_then(|one| one.status);
     exchange.limits.by = Some(RuleInForce::Limit(Arc::clone(plan)));
     exchange.limits.refusal = Some(refusal);
     Failure::weir(Phase::Route, cause)

@@ -5,7 +5,7 @@
 
 use weir_config::{Template, TemplatePart, TemplateValue};
 
-use crate::exchange::features::headers::placeholders::TemplateValues;
+use crate::exchange::placeholders::TemplateValues;
 
 /// A key in one request.
 pub(in crate::exchange) struct RuleKey<'a> {

@@ -3,7 +3,7 @@
 //! How many there are at once is bounded; one more is refused and counted. One that runs is listed among the connections, ends with the worker and does
 //! not keep it alive. Must not know what it is for.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::{self, Poll};
 use std::time::Duration;
@@ -76,7 +76,8 @@ pub(in crate::exchange) fn begin(
     let servers = context.servers.for_background();
     let client = TaskClient { client: context.client.for_task(), _permit: permit };
     let end = BackgroundEnd::new(&*context.stream);
-    tokio::task::spawn_local(run(client, end, servers, request, taker));
+    let address = context.known_client_address;
+    tokio::task::spawn_local(run(client, (end, address), servers, request, taker));
     true
 }
 
@@ -93,13 +94,13 @@ pub(in crate::exchange) fn begin_alone<T: BackgroundTaker>(
     };
     let client = TaskClient { client, _permit: permit };
     let end = BackgroundEnd { tls: None, local_address: None };
-    tokio::task::spawn_local(run(client, end, servers, request, taker));
+    tokio::task::spawn_local(run(client, (end, None), servers, request, taker));
     Ok(())
 }
 
 async fn run<U: Servers>(
     mut own: TaskClient,
-    mut end: BackgroundEnd,
+    (mut end, known_client_address): (BackgroundEnd, Option<IpAddr>),
     mut servers: U,
     request: BackgroundRequest,
     mut taker: impl BackgroundTaker,
@@ -115,7 +116,8 @@ async fn run<U: Servers>(
     client.deadline.set_ceiling(Some(client.now + timeout));
     let config = exchange.record.begin_config(client);
     let upstream = exchange.record.upstream;
-    let context = &mut Context::new(client, &mut end, &mut servers, &mut exchange, &config);
+    let context = Context::new(client, &mut end, &mut servers, &mut exchange, &config);
+    let context = &mut Context { known_client_address, ..context };
     let outcome = match (context.route().and_then(|of_exchange| route.plan(of_exchange)), upstream) {
         (Some(route), Some(upstream)) => {
             let plans = Plans::new(&config, route, upstream);

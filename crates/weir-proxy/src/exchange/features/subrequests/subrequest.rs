@@ -18,6 +18,7 @@ use crate::exchange::exchange_state::exchange::{Ended, Exchange};
 use crate::exchange::exchange_state::outcome::{AttemptHistory, RespondingServer};
 use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::exchange_state::stream::{ClientStream, FinalHead, Status};
+use crate::exchange::features::affinity::by_name;
 use crate::exchange::features::grpc;
 use crate::exchange::features::headers::request::AllFeatures;
 use crate::exchange::features::retries;
@@ -61,6 +62,16 @@ pub(in crate::exchange) fn exchange_beside(
     inner.record.route = outer.record.route;
     inner.record.upstream = Some(upstream);
     inner.record.request_id.extend_from_slice(&outer.record.request_id);
+    if !outer.limits.tag.is_empty() {
+        inner.limits.tag.extend_from_slice(&outer.limits.tag);
+    }
+    // Its path may be another one than came, which applications are told as well.
+    if let Some(way) = outer.rerouting().filter(|way| way.received_target.is_some()) {
+        let of_inner = inner.rerouting_mut();
+        of_inner.received_target.clone_from(&way.received_target);
+        of_inner.received_uri.clone_from(&way.received_uri);
+        of_inner.matched_path.clone_from(&way.matched_path);
+    }
     // It waits for no consent of a server: the body is here.
     inner.body_was_asked_for = true;
     inner
@@ -78,10 +89,15 @@ pub(in crate::exchange) async fn run(
 ) -> Result<(), Ended> {
     let mut sender = Sender { end: context.stream, body, taken: 0 };
     let (config, servers) = (context.config, &mut *context.servers);
-    let context = &mut Context::new(context.client, &mut sender, servers, context.exchange, config);
+    let known_client_address = context.known_client_address;
+    let context = Context::new(context.client, &mut sender, servers, context.exchange, config);
+    let context = &mut Context { known_client_address, ..context };
     context.exchange.waits.begin(&plans.wait_limits(context.listener));
     if context.exchange.grpc.is_some() {
         grpc::begin(context.exchange, context.listener, plans.upstream);
+    }
+    if plans.upstream.is_dynamic() {
+        Box::pin(by_name::bind(context, plans)).await?;
     }
     retry::begin(context, plans);
     let outcome = carry(context, plans, taker).await;

@@ -7,6 +7,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 
+use weir_config::SourceAddress;
 use weir_observe::{Cause, Failure, Party, Phase, UpstreamShard};
 use weir_traffic::{ServerId, retry};
 
@@ -17,11 +18,13 @@ use crate::exchange::exchange_state::outcome::{AttemptError, AttemptFailure, Att
 use crate::exchange::exchange_state::plans::Plans;
 use crate::net::clock::{self, Instant};
 use crate::net::descriptors::{self, ServerPermit};
+use crate::net::peer::Peer;
 use crate::net::permit_queue::PermitWait;
 use crate::net::socket::Behind;
+use crate::net::source::{BoundSource, NO_SOURCE};
 use crate::state::connections::activity::Activity;
 use crate::state::snapshot::UpstreamPlan;
-use crate::upstream::proxy_header;
+use crate::upstream::proxy_header::{self, ConnectionIdentity};
 use crate::upstream::stream::{Destination, Servers};
 
 /// Another server may take the request.
@@ -38,6 +41,9 @@ pub(in crate::exchange) fn take_kept<U: Servers, S>(
     // A request that cannot be sent twice gets the more careful check.
     let careful = !plans.upstream.may_repeat(context.exchange) || !context.exchange.request.body().is_empty();
     let to = plans.to(server);
+    if plans.upstream.is_for_one_client {
+        close_those_of_others(context, to);
+    }
     if history.fresh {
         context.servers.forget_kept(to, &mut context.client.pinned);
         return None;
@@ -215,6 +221,41 @@ impl Drop for QueueCount<'_> {
     }
 }
 
+/// Closes what is kept for this client connection and comes from the address of another client, which a proxy has named in the request before.
+#[cold]
+fn close_those_of_others<U, S>(context: &mut Context<'_, S, U>, to: Destination<'_>) {
+    if to.plan.config.servers[to.server].source_address == Some(SourceAddress::Client) {
+        let address = context.client_address();
+        context.client.pinned.keep_from(to.local, address);
+    }
+}
+
+/// Where a connection comes from that is opened for this exchange; `None`: the system chooses.
+///
+/// # Errors
+/// When it is to come from the address of the client, and that has none.
+fn source_for<U>(
+    context: &Context<'_, impl ClientEnd, U>,
+    to: Destination<'_>,
+) -> Result<Option<BoundSource>, Failure> {
+    let server = &to.plan.config.servers[to.server];
+    match server.source_address {
+        Some(SourceAddress::Client) => {
+            let address = context.client_address();
+            // The address of a Unix socket is one that Weir has made up.
+            let is_made_up =
+                context.client.peer == Peer::Unix && address == context.client.peer.ip_or_local();
+            // Bound to no address in particular, the connection would come from one of this machine.
+            if is_made_up || address.is_unspecified() {
+                Err(NO_SOURCE)
+            } else {
+                Ok(Some(BoundSource::of_client(address)))
+            }
+        }
+        Some(SourceAddress::Fixed(_)) | None => Ok(BoundSource::of_weir(server)),
+    }
+}
+
 /// The PROXY protocol header for a connection that is opened for this exchange; `None` when the upstream has no `proxy_protocol`.
 fn proxy_header_for<U>(
     context: &Context<'_, impl ClientEnd, U>,
@@ -240,10 +281,11 @@ async fn open<C: ClientEnd, U: Servers>(
     to: Destination<'_>,
 ) -> Result<U::Opened, AttemptError> {
     let behind = if context.stream.sends_at_once() { Behind::More } else { Behind::Unknown };
-    let header = proxy_header_for(context, plans.upstream);
+    let source = source_for(context, to).map_err(not_opened)?;
+    let identity = ConnectionIdentity { header: proxy_header_for(context, plans.upstream), source };
     let outcome = {
         let mut connecting =
-            pin!(context.servers.open(to, header, behind, Rc::clone(&context.client.worker)));
+            pin!(context.servers.open(to, identity, behind, Rc::clone(&context.client.worker)));
         context.client.deadline.set(clock::now(), Some(plans.upstream.config.timeouts.connect));
         std::future::poll_fn(|cx| {
             if let Poll::Ready(outcome) = connecting.as_mut().poll(cx) {
@@ -263,8 +305,9 @@ async fn open<C: ClientEnd, U: Servers>(
 
 /// Why a connection could not be opened, and whether another server may help.
 fn not_opened(failure: Failure) -> AttemptError {
-    // Another server may have ports left; no server helps where descriptors or memory are used up.
-    let is_final = descriptors::is_local(failure) && failure.cause != Cause::PortsExhausted;
+    // Another server may have ports left, or an address of the other family; no server helps where descriptors or memory are used up.
+    let is_of_server = matches!(failure.cause, Cause::PortsExhausted | Cause::SourceAddress);
+    let is_final = descriptors::is_local(failure) && !is_of_server;
     (failure, if is_final { FailureOrigin::Other } else { BY_SERVER })
 }
 

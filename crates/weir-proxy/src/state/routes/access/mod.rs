@@ -5,9 +5,11 @@
 mod plan;
 mod fetched_keys;
 pub mod password_checks;
+mod decisions;
 pub(crate) mod verdicts;
 mod digest;
 
+pub(crate) use decisions::{AuthDecision, AuthDecisions};
 pub(crate) use digest::{CredentialDigest, DigestKey};
 pub(crate) use fetched_keys::all_of;
 pub use fetched_keys::{

@@ -9,6 +9,7 @@ use arc_swap::ArcSwap;
 use weir_access::{KeySet, Users};
 use weir_config::{JwtAuth, Route, TokenKeys};
 
+use super::decisions::AuthDecisions;
 use super::fetched_keys::{FetchedKeys, of_settings};
 
 /// What a route asks of its clients.
@@ -18,6 +19,8 @@ pub struct AccessPlan {
     pub users: Option<Arc<LiveFile<Users>>>,
     /// The keys of `jwt`.
     pub keys: Option<LiveKeys>,
+    /// Answers of the server of `forward_auth` that are kept.
+    pub(crate) decisions: Option<Arc<AuthDecisions>>,
 }
 
 /// The keys of tokens.
@@ -103,14 +106,15 @@ impl<'a> AccessPlans<'a> {
         Self { users: SharedFiles::default(), keys: SharedFiles::default(), fetched }
     }
 
-    /// The plan of a route; `None` where nothing is asked.
-    pub(crate) fn of(&mut self, route: &Route) -> Option<Box<AccessPlan>> {
+    /// The plan of a route; `None` where nothing is asked. `before` is the plan of this route in the config of before.
+    pub(crate) fn of(&mut self, route: &Route, before: Option<&AccessPlan>) -> Option<Box<AccessPlan>> {
         let access = route.access.as_ref()?;
         let users =
             |basic: &weir_config::BasicAuth| self.users.of(&basic.users, basic.file.as_ref(), basic.reload);
         let users = access.basic.as_ref().map(users);
         let keys = access.jwt.as_ref().and_then(|jwt| self.keys_of(jwt));
-        Some(Box::new(AccessPlan { users, keys }))
+        let decisions = AuthDecisions::of(route, before.and_then(|plan| plan.decisions.as_ref()));
+        Some(Box::new(AccessPlan { users, keys, decisions }))
     }
 
     fn keys_of(&mut self, jwt: &JwtAuth) -> Option<LiveKeys> {

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use weir_config::{Server, Upstream};
+use weir_config::{OnFull, Server, Upstream};
 use weir_observe::{PerWorker, ProbeShard, ServerShard};
 use weir_traffic::ServerState;
 use weir_traffic::admission::Admission;
@@ -42,15 +42,17 @@ impl<'a> CarryOver<'a> {
     /// Outlier detection, and the balancer with its queue.
     pub(super) fn balancing(self, inputs: &PlanInputs) -> (OutlierDetector, Admission<Waiter>) {
         let (config, seed) = (self.config, inputs.seed);
+        let overflows = config.when_full == OnFull::Backup;
         match self.before {
             None => {
-                let balancer = Balancer::new(&config.balance, self.members(), seed);
+                let balancer = Balancer::new(&config.balance, self.members(), seed).overflowing(overflows);
                 let outlier_detector =
                     OutlierDetector::new(config, self.leaves_at, &balancer, &inputs.due_upstreams);
                 (outlier_detector, Admission::new(balancer, config.queue.length_max, delay_target(config)))
             }
             Some(before) => {
                 let balancer = before.balancer().succeeded_by(&config.balance, self.members(), seed);
+                let balancer = balancer.overflowing(overflows);
                 (before.outlier_detector.succeeded_by(config), before.admission.succeeded_by(balancer))
             }
         }
@@ -61,7 +63,12 @@ impl<'a> CarryOver<'a> {
             let state = before.map(|before| Arc::clone(&before.balancer().states()[index]));
             let member = BalancerMember::new(&server.name, state.unwrap_or_else(|| new_state(server)));
             let member = member.in_tier(server.tier);
-            if self.leaves_at[index].is_some() { member.as_leaving() } else { member }
+            match self.leaves_at[index] {
+                Some(_) => member.as_leaving(),
+                // So no request gets a server that it does not name, whatever happens to be unknown of it.
+                None if self.config.dynamic.is_some() => member.for_bound_alone(),
+                None => member,
+            }
         };
         self.each(member).collect()
     }
@@ -157,6 +164,8 @@ mod tests {
         assert!(keeps_pool_after(|_| {}));
         assert!(keeps_pool_after(|config| config.retry.attempts_max = 5));
         assert!(!keeps_pool_after(|config| config.proxy_protocol = Some(ProxyVersion::V2)));
+        let source = Some("127.0.0.2".parse().expect("it is an address"));
+        assert!(!keeps_pool_after(|config| config.servers[0].source_address = source));
         assert!(!keeps_pool_after(|config| config.protocol = ServerProtocol::H2c));
         assert!(!keeps_pool_after(|config| config.http2.streams_max = 5));
     }

@@ -8,16 +8,20 @@ pub(crate) mod queue;
 pub(crate) mod outliers;
 
 use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
-use weir_config::{ConnectionsMax, Server, ServerAddress, ServerProtocol, Upstream, UpstreamTls};
+use weir_config::{
+    ConnectionsMax, DynamicServers, Server, ServerAddress, ServerProtocol, Upstream, UpstreamTls,
+};
 use weir_http::{ChunkedLimits, HeadLimits, Lenient, LenientChunks};
 use weir_observe::{PerWorker, ProbeShard, ServerShard, UpstreamShard};
 use weir_traffic::admission::Admission;
-use weir_traffic::affinity::CookieAffinity;
+use weir_traffic::affinity::Affinity;
 use weir_traffic::balance::{Balancer, WhenFull};
+use weir_traffic::health::AgentReport;
 use weir_traffic::queue::DelayTarget;
 use weir_traffic::retry::{RetryBudget, RetryPolicy};
 use weir_traffic::route::MethodMatch;
@@ -28,10 +32,13 @@ use super::method_set::MethodSet;
 use super::plan_inputs::{PlanInputs, TlsError, millis_between};
 use super::pool::{PoolLimits, SharedPool};
 use super::ramp::Ramp;
+use super::requested_names::NamedPlan;
 use crate::net::clock::{self, Instant};
 use crate::net::descriptors::ServerPermit;
 use crate::net::endpoint::Endpoint;
 use crate::net::tls::client_config::TlsClientConfig;
+use crate::state::limits::affinity_sharing::AffinitySharing;
+use crate::state::limits::key_hasher::KeyHasher;
 use carry_over::CarryOver;
 pub use live_source::{LiveSource, SourceStatement};
 use outliers::OutlierDetector;
@@ -53,8 +60,14 @@ pub struct UpstreamPlan {
     pub tls: Option<Arc<TlsClientConfig>>,
     /// The balancer and the queue.
     pub(crate) admission: Admission<Waiter>,
+    /// What binds a request to one server.
+    pub(crate) binding: Option<Binding>,
+    /// The names that requests give of its servers, where they do.
+    pub named: Option<Box<NamedPlan>>,
     /// Session affinity.
-    pub affinity: Option<CookieAffinity>,
+    pub affinity: Option<Affinity>,
+    /// What other nodes learn of it, where the config says so.
+    pub affinity_sharing: Option<Arc<AffinitySharing>>,
     /// Whether requests that belong to a server wait for it when it is full.
     pub(crate) when_full: WhenFull,
     /// The live state of each server.
@@ -66,6 +79,9 @@ pub struct UpstreamPlan {
     pub(crate) pool_limits: PoolLimits,
     /// Whether idle connections of the plan before this one may be used, by server.
     pub(crate) keeps_pool: Box<[bool]>,
+    /// Whether a connection is for the client that it was opened for, and no pool has it: it comes from the address of that client, or begins
+    /// with a PROXY header that names it.
+    pub(crate) is_for_one_client: bool,
     /// The idle connections of each server that has a limit on its requests.
     pub shared_pool: Box<[Option<Arc<SharedPool>>]>,
     pub(crate) retry: RetryPolicy,
@@ -87,6 +103,25 @@ pub struct UpstreamPlan {
     epoch: Instant,
 }
 
+/// What binds the requests of an upstream to one server each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Binding {
+    /// Cookies, or a key.
+    Affinity,
+    /// The name that they give.
+    Name,
+}
+
+impl Binding {
+    fn new(config: &Upstream) -> Option<Self> {
+        match (&config.dynamic, &config.affinity) {
+            (Some(_), _) => Some(Self::Name),
+            (None, Some(_)) => Some(Self::Affinity),
+            (None, None) => None,
+        }
+    }
+}
+
 /// What changes of a server while it runs and is read rarely: its addresses, its slow start, its last change of state.
 #[derive(Debug)]
 pub struct LiveServer {
@@ -101,6 +136,8 @@ pub struct LiveServer {
     pub ramp: Ramp,
     /// When its state last changed, and why.
     pub last_change: LastChange,
+    /// What its agent has said.
+    agent: ArcSwap<AgentReport>,
 }
 
 impl LiveServer {
@@ -111,7 +148,18 @@ impl LiveServer {
             are_stored: AtomicBool::new(false),
             ramp: Ramp::default(),
             last_change: LastChange::default(),
+            agent: ArcSwap::default(),
         }
+    }
+
+    /// What its agent has said by now.
+    pub fn agent_report(&self) -> Arc<AgentReport> {
+        self.agent.load_full()
+    }
+
+    /// Its agent says this; [`UpstreamPlan::apply_agent`] makes it hold.
+    pub fn set_agent_report(&self, report: AgentReport) {
+        self.agent.store(Arc::new(report));
     }
 
     /// Whether the endpoints are those that an earlier process has stored: its name was not resolved since.
@@ -186,17 +234,18 @@ impl UpstreamPlan {
             tls: client_config(config, before)?,
             outlier_detector,
             admission,
-            affinity: affinity(config, &leaves_at, before),
-            when_full: match config.queue.affinity_wait {
-                Some(_) => WhenFull::Queue,
-                None => WhenFull::Spill,
-            },
+            binding: Binding::new(config),
+            named: NamedPlan::new(config, &leaves_at, before.and_then(|before| before.named.as_deref())),
+            affinity: affinity(config, &leaves_at, &is_known, before),
+            affinity_sharing: affinity_sharing(config, before),
+            when_full: when_full(config),
             live: carry_over.live(),
             head_limits: head_limits(config),
             chunked_limits: chunked_limits(config),
             pool_limits: pool_limits(config, inputs.workers),
             shared_pool: carry_over.shared_pool(&keeps_pool),
             keeps_pool,
+            is_for_one_client: config.proxy_protocol.is_some() || config.connects_as_clients(),
             retry: config.retry.policy(),
             retry_budget: retry_budget(config, before),
             retry_methods: MethodSet::new(config.retry.methods.iter().map(MethodMatch::as_str)),
@@ -239,7 +288,8 @@ impl UpstreamPlan {
     pub(in crate::state) fn opens_same_connections(&self, config: &Upstream, server: usize) -> bool {
         let way = |config: &Upstream| {
             let tls = config.tls.as_ref().map(|tls| (tls.names[server].clone(), without_names(tls)));
-            (tls, config.proxy_protocol, config.protocol, config.http2.clone())
+            let source = config.servers[server].source_address;
+            (tls, source, config.proxy_protocol, config.protocol, config.http2.clone())
         };
         way(&self.config) == way(config)
     }
@@ -250,6 +300,49 @@ impl UpstreamPlan {
         if let (Some(client_config), Some(tls)) = (&self.tls, &self.config.tls) {
             client_config.follow_names(&tls.names);
         }
+        if let (Some(named), Some(settings)) = (&self.named, &self.config.dynamic) {
+            named.prepare(settings);
+            self.drop_addresses(settings);
+        }
+    }
+
+    /// Drops addresses of servers that requests name which are not allowed any more, and all of servers that leave: they come back with those of their time.
+    #[cold]
+    fn drop_addresses(&self, settings: &DynamicServers) {
+        let now_ms = self.millis(clock::now());
+        for (index, live) in self.live.iter().enumerate() {
+            let is_allowed = |endpoint: &&Endpoint| match endpoint {
+                Endpoint::Inet(addr) => settings.allow.allows_address(addr.ip(), addr.port()),
+                Endpoint::Unix(_) => false,
+            };
+            let stays = |endpoint: &&Endpoint| self.leaves_at[index].is_none() && is_allowed(endpoint);
+            let left = live.endpoints.load().iter().filter(stays).cloned().collect();
+            live.move_to(left, now_ms);
+        }
+    }
+
+    /// Has servers that requests name at the addresses of their names, or nowhere if those are none.
+    pub fn move_named(&self, addresses: &HashMap<&str, &[IpAddr]>) {
+        let (Some(named), Some(settings)) = (&self.named, &self.config.dynamic) else { return };
+        let now_ms = self.millis(clock::now());
+        for (name, place) in named.places() {
+            let Some(port) = self.config.servers[place].address.port() else { continue };
+            let known = addresses.get(name).copied().unwrap_or_default();
+            let allowed = known.iter().filter(|ip| settings.allow.allows_address(**ip, port));
+            let endpoints = allowed.map(|ip| Endpoint::Inet(SocketAddr::new(*ip, port)));
+            self.live[place].move_to(endpoints.collect(), now_ms);
+        }
+    }
+
+    /// Whether requests run on the server of this name.
+    pub fn is_busy(&self, name: &str) -> bool {
+        let place = self.named.as_ref().and_then(|named| named.place(name));
+        place.is_some_and(|place| self.balancer().states()[place].in_flight() > 0)
+    }
+
+    /// Whether the names of its servers are resolved by what requests ask for, not one for each server of the config.
+    pub fn is_dynamic(&self) -> bool {
+        self.named.is_some()
     }
 
     /// Gives servers that come, or come back, their modes: one in the place of another of its name that which an operator wanted of the
@@ -312,10 +405,34 @@ impl UpstreamPlan {
             if self.config.slow_start.is_none() {
                 self.skip_ramp(index);
             }
+            self.settle_agent(index);
         }
         self.admission.take_over(self.config.queue.length_max, delay_target(&self.config));
         self.settle_ejections();
         self.serve_queue();
+    }
+
+    /// Makes hold what the agent of a server has said. One that the config does not name any more has said nothing.
+    fn settle_agent(&self, index: usize) {
+        let live = &self.live[index];
+        let has_agent = self.config.agent(&self.config.servers[index]).is_some();
+        if *live.agent_report() != AgentReport::default() {
+            if !has_agent {
+                live.set_agent_report(AgentReport::default());
+            }
+            self.apply_agent(index);
+        }
+    }
+
+    /// Makes hold what the agent of a server has said: on the weight and the limit of the config, and beside the mode of the operator and the
+    /// verdict of the probes.
+    pub fn apply_agent(&self, index: usize) {
+        let (report, server) = (self.live[index].agent_report(), &self.config.servers[index]);
+        let state = &self.balancer().states()[index];
+        let (weight, part) = report.weight(u32::from(server.weight));
+        state.set_weight_part(weight, part);
+        state.set_max_requests(report.max_requests.or(server.max_requests).unwrap_or(0));
+        state.set_agent(report.mode, report.is_down());
     }
 
     /// The config does not name the upstream any more; what runs on it has until `grace_ends`.
@@ -493,15 +610,39 @@ fn application_protocols(protocol: ServerProtocol) -> &'static [&'static [u8]] {
 fn affinity(
     config: &Upstream,
     leaves_at: &[Option<Instant>],
+    is_known: &[bool],
     before: Option<&UpstreamPlan>,
-) -> Option<CookieAffinity> {
+) -> Option<Affinity> {
     let stay = (0..).zip(leaves_at).filter(|(_, leaves_at)| leaves_at.is_none());
-    let new = config.affinity()?.preferring(stay.map(|(id, _)| ServerId(id)));
-    let before = before.filter(|before| before.config.affinity == config.affinity);
-    Some(match before.and_then(|before| before.affinity.as_ref()) {
-        Some(before) => new.remembering(before),
-        None => new,
-    })
+    let settings = config.affinity.as_ref()?;
+    let new = config.affinity(KeyHasher::new().key())?.preferring(stay.map(|(id, _)| ServerId(id)));
+    let learns_as = |before: &&UpstreamPlan| {
+        before.config.affinity.as_ref().is_some_and(|known| known.learns_as(settings))
+    };
+    let Some(before) = before.filter(learns_as) else { return Some(new) };
+    let Some(learned) = &before.affinity else { return Some(new) };
+    let affinity = new.remembering(learned);
+    // What was learned of the servers that had these places before holds for no other ones.
+    let places = before.config.servers.len().min(is_known.len());
+    if is_known[..places].contains(&false) {
+        affinity.lose(|server| is_known[..places].get(server.index()) == Some(&false));
+    }
+    Some(affinity)
+}
+
+fn affinity_sharing(config: &Upstream, before: Option<&UpstreamPlan>) -> Option<Arc<AffinitySharing>> {
+    config.affinity.as_ref()?.shared.as_ref()?;
+    Some(before.and_then(|before| before.affinity_sharing.clone()).unwrap_or_default())
+}
+
+/// What becomes of requests whose server is full, or cannot have them.
+fn when_full(config: &Upstream) -> WhenFull {
+    match (&config.affinity, config.queue.affinity_wait) {
+        _ if config.dynamic.is_some() => WhenFull::Never,
+        (Some(affinity), _) if affinity.strict => WhenFull::Never,
+        (_, Some(_)) => WhenFull::Queue,
+        (_, None) => WhenFull::Spill,
+    }
 }
 
 fn retry_budget(config: &Upstream, before: Option<&UpstreamPlan>) -> Arc<RetryBudget> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
+use weir_sort::CompactSort as _;
 
 use super::entry::{Entry, NONE, RecordedExchange};
 use super::{Recorder, Rings};
@@ -125,6 +126,5 @@ impl Rings {
 
 /// The newest first.
 fn sort(found: &mut [RecordedExchange]) {
-    found
-        .sort_unstable_by(|a, b| b.entry.ended.cmp(&a.entry.ended).then(b.entry.number.cmp(&a.entry.number)));
+    found.sort_compact_by(|a, b| b.entry.ended.cmp(&a.entry.ended).then(b.entry.number.cmp(&a.entry.number)));
 }

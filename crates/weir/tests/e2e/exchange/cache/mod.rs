@@ -2,10 +2,15 @@
 
 mod broken_off;
 mod disk;
+mod head;
+mod pages;
 mod partitions;
 mod ranges;
 mod rules;
 mod sources;
+mod stale_status;
+mod status;
+mod vary;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -110,3 +110,31 @@ fn a_part_comes_out_of_a_body_that_is_still_coming() {
     assert!(hit.status == 206 && status(&hit).starts_with("weir; hit"), "{}", status(&hit));
     assert_eq!(origin.requests().len(), 1);
 }
+
+#[test]
+fn as_many_ranges_are_served_of_what_is_stored_as_the_route_says() {
+    let ranges = ["bytes=0-0", "bytes=0-0,2-2", "bytes=0-0,2-2,4-4", "bytes=20000-"];
+    for (keys, expected) in [
+        ("", [206, 206, 206, 416]),
+        (" }, max_ranges = 2, vars = {", [206, 206, 200, 416]),
+        (" }, max_ranges = 1, vars = {", [206, 200, 200, 416]),
+        (" }, max_ranges = 0, vars = {", [200; 4]),
+    ] {
+        let origin = ranged("Cache-Control: max-age=60\r\nAccept-Ranges: bytes\r\n", 10_000);
+        let weir = start(&origin, keys, "");
+        let first = get(&weir, "/a", "");
+        let shown = |response: &crate::harness::Response| response.field("accept-ranges").is_some();
+        assert_eq!(shown(&first), expected[0] == 206, "{keys}");
+        for (range, expected) in ranges.iter().zip(expected) {
+            let part = get(&weir, "/a", &format!("Range: {range}\r\n"));
+            assert_eq!(part.status, expected, "{keys} {range}");
+            assert!(part.status != 200 || part.body.bytes == body(0, 10_000));
+        }
+        assert_eq!(origin.requests().len(), 1);
+    }
+    // Where there are no ranges, the server is not asked for a part either.
+    let origin = ranged("Cache-Control: private\r\n", 10_000);
+    let weir = start(&origin, " }, max_ranges = 0, vars = {", "");
+    let whole = get(&weir, "/a", "Range: bytes=0-0\r\n");
+    assert_eq!((whole.status, whole.body.bytes.len()), (200, 10_000));
+}

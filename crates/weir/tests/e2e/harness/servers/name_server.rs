@@ -3,6 +3,7 @@
 //! Reads just enough of a query (RFC 1035 section 4) to answer it; there is one question in each, and nothing is
 //! ever truncated. Every question is counted, so that a test can wait until Weir has asked again.
 
+use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -16,7 +17,6 @@ const TYPE_AAAA: u16 = 28;
 /// The name in the question, by its place (RFC 1035 section 4.1.4).
 const NAME_OF_QUESTION: [u8; 2] = [0xc0, HEADER_LEN as u8];
 const CLASS_INTERNET: [u8; 2] = [0, 1];
-const TTL_SECONDS: u32 = 1;
 
 /// What every question is answered with.
 #[derive(Debug, Clone)]
@@ -34,8 +34,14 @@ pub(crate) enum DnsAnswer {
 #[derive(Debug)]
 struct State {
     answer: DnsAnswer,
+    /// Those of names with answers of their own.
+    own: HashMap<String, DnsAnswer>,
     /// Questions answered with the present answer.
     asked: usize,
+    /// All questions about addresses of IPv4, by name.
+    asked_of: HashMap<String, usize>,
+    /// How long answers count.
+    ttl_seconds: u32,
     stopping: bool,
 }
 
@@ -52,7 +58,14 @@ impl NameServer {
         let address = socket.local_addr().expect("a bound socket has an address");
         // Checks periodically whether the test is over.
         socket.set_read_timeout(Some(Duration::from_millis(100))).expect("a time limit is fine");
-        let state = State { answer: parse(addresses), asked: 0, stopping: false };
+        let state = State {
+            answer: parse(addresses),
+            own: HashMap::new(),
+            asked: 0,
+            asked_of: HashMap::new(),
+            ttl_seconds: 1,
+            stopping: false,
+        };
         let state = Arc::new(Mutex::new(state));
         let serving = Arc::clone(&state);
         thread::spawn(move || {
@@ -60,9 +73,16 @@ impl NameServer {
             while !lock(&serving).stopping {
                 let Ok((len, from)) = socket.recv_from(&mut query) else { continue };
                 let mut state = lock(&serving);
-                let response = respond(&query[..len], &state.answer).expect("a query is well formed");
+                let (name, kind) = question(&query[..len]).expect("a query is well formed");
+                if kind == TYPE_A {
+                    *state.asked_of.entry(name.clone()).or_default() += 1;
+                }
+                let answer = state.own.get(&name).unwrap_or(&state.answer);
+                let is_silent = matches!(answer, DnsAnswer::Silence);
+                let response =
+                    respond(&query[..len], answer, state.ttl_seconds).expect("a query is well formed");
                 state.asked += 1;
-                if !matches!(state.answer, DnsAnswer::Silence) {
+                if !is_silent {
                     // A resolver that has gone needs no answer.
                     let _ = socket.send_to(&response, from);
                 }
@@ -88,6 +108,31 @@ impl NameServer {
         state.asked = 0;
     }
 
+    /// Changes what questions about one name are answered with.
+    pub(crate) fn answer_for(&self, name: &str, answer: DnsAnswer) {
+        lock(&self.state).own.insert(name.to_owned(), answer);
+    }
+
+    /// Gives one name other addresses.
+    pub(crate) fn move_name_to(&self, name: &str, addresses: &[&str]) {
+        self.answer_for(name, parse(addresses));
+    }
+
+    /// Has answers count for so many seconds from now on.
+    pub(crate) fn set_ttl(&self, seconds: u32) {
+        lock(&self.state).ttl_seconds = seconds;
+    }
+
+    /// How often the addresses of a name were asked for.
+    pub(crate) fn asked_of(&self, name: &str) -> usize {
+        lock(&self.state).asked_of.get(name).copied().unwrap_or_default()
+    }
+
+    /// How many names were asked for.
+    pub(crate) fn names_asked(&self) -> usize {
+        lock(&self.state).asked_of.len()
+    }
+
     /// Waits until the present answer was given `count` times.
     pub(crate) fn wait_for_questions(&self, count: usize) {
         eventually("the name server is asked", || lock(&self.state).asked >= count);
@@ -110,8 +155,19 @@ fn parse(addresses: &[&str]) -> DnsAnswer {
     )
 }
 
+/// The name and the type that a query asks for.
+fn question(query: &[u8]) -> Option<(String, u16)> {
+    let (mut end, mut labels) = (HEADER_LEN, Vec::new());
+    while *query.get(end)? != 0 {
+        let label = query.get(end + 1..end + 1 + usize::from(query[end]))?;
+        labels.push(String::from_utf8_lossy(label).to_lowercase());
+        end += label.len() + 1;
+    }
+    Some((labels.join("."), u16::from_be_bytes([*query.get(end + 1)?, *query.get(end + 2)?])))
+}
+
 /// The response to a query; `None` when that is not one.
-fn respond(query: &[u8], answer: &DnsAnswer) -> Option<Vec<u8>> {
+fn respond(query: &[u8], answer: &DnsAnswer, ttl_seconds: u32) -> Option<Vec<u8>> {
     let mut end = HEADER_LEN;
     while *query.get(end)? != 0 {
         end += usize::from(query[end]) + 1;
@@ -120,7 +176,7 @@ fn respond(query: &[u8], answer: &DnsAnswer) -> Option<Vec<u8>> {
     let asked = u16::from_be_bytes([query[end + 1], query[end + 2]]);
     let (code, records) = match answer {
         DnsAnswer::Addresses(addresses) => {
-            (0, addresses.iter().filter_map(|ip| record(*ip, asked)).collect())
+            (0, addresses.iter().filter_map(|ip| record(*ip, asked, ttl_seconds)).collect())
         }
         DnsAnswer::ServerFailure => (2, Vec::new()),
         DnsAnswer::NoSuchName => (3, Vec::new()),
@@ -135,12 +191,12 @@ fn respond(query: &[u8], answer: &DnsAnswer) -> Option<Vec<u8>> {
 }
 
 /// The record of an address, if it is of the type that was asked for.
-fn record(ip: IpAddr, asked: u16) -> Option<Vec<u8>> {
+fn record(ip: IpAddr, asked: u16, ttl_seconds: u32) -> Option<Vec<u8>> {
     let (kind, bytes) = match ip {
         IpAddr::V4(ip) => (TYPE_A, ip.octets().to_vec()),
         IpAddr::V6(ip) => (TYPE_AAAA, ip.octets().to_vec()),
     };
-    let ttl = TTL_SECONDS.to_be_bytes();
+    let ttl = ttl_seconds.to_be_bytes();
     let record =
         [&NAME_OF_QUESTION[..], &kind.to_be_bytes(), &CLASS_INTERNET, &ttl, &[0, bytes.len() as u8], &bytes];
     (kind == asked).then(|| record.concat())

@@ -4,7 +4,7 @@
 //! and fails the test when the origin is dropped.
 
 use std::io::Read as _;
-use std::net::{Shutdown, SocketAddr, TcpListener};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -338,6 +338,16 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
+    /// Leaves what arrives on this connection unjudged, for this reason.
+    pub(crate) fn exempt(&self, reason: &'static str) {
+        self.wire.exempt(reason);
+    }
+
+    /// The address that the connection comes from.
+    pub(crate) fn peer_ip(&self) -> IpAddr {
+        self.wire.stream().peer_ip()
+    }
+
     /// Reads one whole request; `None` when Weir ended the connection first.
     pub(crate) fn request(&mut self) -> Option<Request> {
         let head = self.head()?;

@@ -2,7 +2,7 @@
 //! until a gate opens, one that fails as long as the test says so. What only one test needs is in that test.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use crate::harness::client::Client;
@@ -164,6 +164,30 @@ pub(crate) fn numbered(count: usize, gate: &Gate) -> Vec<Origin> {
         })
     };
     (0..count).map(numbered).collect()
+}
+
+/// A server of MCP: a POST without a session begins one, whose id is in the response; one with a session of another server is answered 404; DELETE ends it.
+pub(crate) fn session_server(name: &'static str) -> Origin {
+    let begun = AtomicUsize::new(0);
+    Origin::start(move |conn| {
+        loop {
+            let request = conn.request()?;
+            let session = request.field("Mcp-Session-Id").map(str::to_owned);
+            let is_delete = request.method() == "DELETE";
+            match session {
+                Some(session) if !session.starts_with(name) => {
+                    conn.send("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")?;
+                }
+                Some(_) if is_delete => conn.send("HTTP/1.1 204 No Content\r\n\r\n")?,
+                Some(_) => conn.send(ok(name))?,
+                None => {
+                    let id = begun.fetch_add(1, Ordering::Relaxed);
+                    let (len, field) = (name.len(), format!("Mcp-Session-Id: {name}-{id}"));
+                    conn.send(format!("HTTP/1.1 200 OK\r\n{field}\r\nContent-Length: {len}\r\n\r\n{name}"))?;
+                }
+            }
+        }
+    })
 }
 
 /// Bytes that do not repeat soon, so that what is lost, doubled or moved shows.

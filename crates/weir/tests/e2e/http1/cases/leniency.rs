@@ -199,3 +199,21 @@ fn names_with_underscores_pass_where_they_are_allowed() {
         &[case(10, "dropped by default", get_with("X_Y: z"), get("/", &["Host: a.test"]))],
     );
 }
+
+/// Row 31.
+#[test]
+fn fragments_are_cut_off_where_they_are_allowed() {
+    let request = |target: &[u8]| [b"GET ", target, b" HTTP/1.1\r\nHost: a.test\r\n\r\n"].concat();
+    let without = |target: &str| get(target, &["Host: a.test"]);
+    judge_with(
+        "target_fragment = true",
+        &[
+            case(31, "path", request(b"/a#b"), without("/a")),
+            case(31, "query", request(b"/a?b#c?d#e"), without("/a?b")),
+            case(31, "segment", request(b"/a/../b/..#c"), without("/")),
+            case(31, "NUL stays refused", request(b"/a\0#b"), BAD_REQUEST),
+            case(31, "NUL behind it stays refused", request(b"/a#\0"), BAD_REQUEST),
+            case(31, "host", request(b"http://a.test#b/"), BAD_REQUEST),
+        ],
+    );
+}

@@ -49,16 +49,16 @@ fn memory_of_clients_that_have_gone_is_given_back() {
     let (_origin, site) = site();
     // What the first few leave is no crowd's.
     drop(clients(&site, 50));
-    let before = site.weir.resident_bytes();
+    let before = site.weir.anonymous_bytes();
     let open = clients(&site, CLIENTS);
-    let taken = site.weir.resident_bytes() - before;
+    let taken = site.weir.anonymous_bytes() - before;
     drop(open);
-    let is_back = || site.weir.resident_bytes().saturating_sub(before) < taken / 3;
+    let is_back = || site.weir.anonymous_bytes().saturating_sub(before) < taken / 3;
     for _ in 0..100 {
         if is_back() {
             return;
         }
         watchdog::work(Duration::from_millis(100));
     }
-    panic!("{} of {taken} bytes stay", site.weir.resident_bytes().saturating_sub(before));
+    panic!("{} of {taken} bytes stay", site.weir.anonymous_bytes().saturating_sub(before));
 }

@@ -158,3 +158,43 @@ fn a_client_that_leaves_ends_the_request() {
     client.reset();
     assert_eq!(origin.wait_for_end(0), End::Closed);
 }
+
+/// What a program says of itself counts for more than its status, where the route says so.
+#[test]
+fn a_text_in_the_error_stream_is_a_failure() {
+    let (one, _asked) = server(|_| {
+        let errors = [record(STDERR, b"PHP Fatal ", 0), record(STDERR, b"error: no memory\n", 0)].concat();
+        [errors, response("Status: 200 OK\r\n\r\nhalf a page")].concat()
+    });
+    let (good, _asked_too) = server(|_| response("A: b\r\n\r\ngood"));
+    let route = "fastcgi = { script = \"\", catch_stderr = [\"no such text\", \"PHP Fatal error\"] }";
+    for (route, keys, expected) in [
+        (ROUTE, "", (200, "half a page", None)),
+        ("fastcgi = { script = \"\", catch_stderr = [\"PHP Warning\"] }", "", (200, "half a page", None)),
+        (route, "upstream.app.retry.attempts_max = 1", (502, "", Some("response-fastcgi-caught-error"))),
+    ] {
+        let weir = start(&one, route, keys);
+        let response = Client::get(weir.web(), "/");
+        let (status, body, reason) = expected;
+        assert_eq!((response.status, response.reason()), (status, reason), "{route}");
+        assert!(reason.is_some() || response.text() == body, "{route}");
+        weir.line(&["PHP Fatal error: no memory"]);
+    }
+    let pages = format!(
+        "{route}\nerror_pages = [{{ status = 502, then = \"/page\" }}]\n[[listener.web.route]]\npath_exact = \"/page\"\nrespond = {{ body = \"page\" }}"
+    );
+    let weir = start(&one, &pages, "upstream.app.retry.attempts_max = 1");
+    let response = Client::get(weir.web(), "/x");
+    assert_eq!((response.status, response.text().as_str()), (502, "page"));
+    // Another server has a try, and the client sees nothing of the first one.
+    let both = format!(
+        "upstream.two = {{ servers = [{}, {}], balance = \"round-robin\", protocol = \"fastcgi\" }}\n\
+         [[listener.web.route]]\npath = \"/two\"\nupstream = \"two\"\n{route}",
+        one.entry(),
+        good.entry()
+    );
+    let weir = start(&one, route, &both);
+    for _ in 0..4 {
+        assert_eq!(Client::get(weir.web(), "/two").text(), "good");
+    }
+}

@@ -82,11 +82,14 @@ fn a_client_that_does_not_read_holds_up_no_other() {
 
 #[test]
 fn a_server_that_stops_reading_holds_up_no_other_request() {
-    let origin = Origin::start(|conn| {
+    let filled = Gate::new();
+    let fills = filled.clone();
+    let origin = Origin::start(move |conn| {
         let mut server = Http2Server::accept(conn, &[])?;
         server.gives_back = false;
         let slow = server.head()?.stream;
         server.body(slow, 60_000)?;
+        fills.open();
         // The window of the connection is used up nearly, that of the others is not.
         for _ in 0..5 {
             let asked = server.request()?;
@@ -99,6 +102,7 @@ fn a_server_that_stops_reading_holds_up_no_other_request() {
     let mut slow = Client::connect(weir.web());
     slow.send("POST /slow HTTP/1.1\r\nHost: a.test\r\nContent-Length: 100000\r\n\r\n");
     slow.send(pattern(65_000));
+    filled.wait("the server has what it reads of the body");
     for _ in 0..5 {
         assert_eq!(Client::get(weir.web(), "/fast").text(), "fast");
     }

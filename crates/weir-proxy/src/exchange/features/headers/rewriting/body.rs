@@ -19,7 +19,8 @@ use crate::exchange::exchange_state::response::response_outline::{
     ReceivedFields, ResponseFields, ResponseOutline, has_content, is_unchangeable,
 };
 use crate::exchange::features::compression;
-use crate::exchange::features::headers::placeholders::TemplateValues;
+use crate::exchange::features::headers::fields::kept_with;
+use crate::exchange::placeholders::TemplateValues;
 use crate::relay::filter::BodyFilter;
 use crate::relay::filter::coding::{CodingFilter, FlushMode};
 use crate::relay::filter::rewrite::RewriteFilter;
@@ -39,16 +40,17 @@ enum RewriteDecision {
 
 /// Decides by what is known of the response.
 fn decide(plan: &BodyRewrite, outline: ResponseOutline, fields: &impl ResponseFields) -> RewriteDecision {
-    let is_of_type = fields.first("content-type").map(|value| plan.covers(value));
-    if is_unchangeable(fields) || is_of_type == Some(false) {
+    let content_type = fields.first("content-type");
+    let is_of_type = plan.covers(content_type);
+    // A 304 seldom says what type the body has.
+    if is_unchangeable(fields) || !is_of_type && (content_type.is_some() || outline.status != 304) {
         return RewriteDecision::AsItIs;
     }
     if outline.status == 304 {
-        // It seldom says what type the body has.
         return RewriteDecision::NotModified;
     }
     let has_body = outline.length.is_some() && has_content(outline.status);
-    if !has_body || outline.status == 206 || is_of_type.is_none() {
+    if !has_body || outline.status == 206 {
         return RewriteDecision::AsItIs;
     }
     let mut codings = fields.values("content-encoding").filter(|value| !value.is_empty());
@@ -70,7 +72,8 @@ pub(in crate::exchange) fn begin_received<S: ClientEnd, U>(
     let response = std::mem::take(&mut context.exchange.response);
     let method = context.exchange.request.method();
     let outline = ResponseOutline::new(response.status(), method, length, response.content_length());
-    let fields = ReceivedFields { fields: response.fields(), text: head };
+    let kept = kept_with(context.exchange, response.status(), (response.fields(), head));
+    let fields = ReceivedFields { fields: response.fields(), text: head, kept };
     let length = begin(context, (&plans.config.snapshot, plans.route), outline, &fields).framing_for(length);
     context.exchange.response = response;
     length
@@ -183,6 +186,7 @@ mod tests {
 
     use super::RewriteDecision::{AsItIs, Encoded, NotModified, Rewrite};
     use super::*;
+    use crate::exchange::exchange_state::response::kept_fields::KeptFields;
     use crate::exchange::exchange_state::response::response_outline::OwnFields;
 
     #[test]
@@ -218,7 +222,8 @@ mod tests {
                 .filter_map(|line| line.split_once(": "))
                 .map(|(name, value)| (name.as_bytes(), value.as_bytes()))
                 .collect();
-            let decided = decide(&plan, ResponseOutline { status, length }, &OwnFields(&fields));
+            let decided =
+                decide(&plan, ResponseOutline { status, length }, &OwnFields(&fields, KeptFields::default()));
             assert_eq!(decided, expected, "{status} {head}");
         }
     }

@@ -1,0 +1,3 @@
+//! Counters by key, of all workers.
+
+pub mod table;
