@@ -117,50 +117,8 @@ fn settings(scope: &Scope<'_>) -> DraftTable {
             ledger.by_default(statement, "servers get no PROXY header");
         }
     }
-    if let Some((statement, text)) = scope.text("proxy_ssl") {
-        if text == "on" {
-            let table = settings.table("tls");
-            if !scope.is_on("proxy_ssl_verify") {
-                table.set_plain("verify", false);
-            }
-            ledger.approximated(statement, "servers get their name in the TLS handshake (SNI)");
-            for (name, key) in [
-                ("proxy_ssl_name", "server_name"),
-                ("proxy_ssl_trusted_certificate", "ca"),
-                ("proxy_ssl_certificate", "certificate"),
-                ("proxy_ssl_certificate_key", "key"),
-            ] {
-                if let Some((statement, text)) = scope.text(name) {
-                    table.set(key, text, statement);
-                    ledger.exact(statement);
-                }
-            }
-            for name in ["proxy_ssl_verify", "proxy_ssl_server_name"] {
-                if let Some((statement, _)) = scope.text(name) {
-                    ledger.exact(statement);
-                }
-            }
-        } else {
-            ledger.by_default(statement, "connections to servers are plain");
-        }
-    }
-    if let Some((statement, text)) = scope.text("proxy_bind") {
-        match text {
-            "$remote_addr" => {
-                scope.words(statement).rest();
-                settings.set("source_address", "{client_address}", statement);
-                ledger.exact(statement);
-            }
-            _ if text.parse::<std::net::IpAddr>().is_ok() => {
-                settings.set("source_address", text, statement);
-                ledger.exact(statement);
-            }
-            _ => ledger.unsupported(
-                statement,
-                "`source_address` of the upstream is an address, or that of the client",
-            ),
-        }
-    }
+    servers_tls(scope, &mut settings);
+    source_address(scope, &mut settings);
     for (name, why) in [
         ("proxy_next_upstream", "a connection that cannot be opened is tried on another server"),
         ("proxy_next_upstream_tries", "a connection that cannot be opened is tried on another server"),
@@ -175,6 +133,54 @@ fn settings(scope: &Scope<'_>) -> DraftTable {
         }
     }
     settings
+}
+
+/// TLS with servers.
+fn servers_tls(scope: &Scope<'_>, settings: &mut DraftTable) {
+    let ledger = scope.ledger;
+    let Some((statement, text)) = scope.text("proxy_ssl") else { return };
+    if text != "on" {
+        return ledger.by_default(statement, "connections to servers are plain");
+    }
+    let table = settings.table("tls");
+    if !scope.is_on("proxy_ssl_verify") {
+        table.set_plain("verify", false);
+    }
+    ledger.approximated(statement, "servers get their name in the TLS handshake (SNI)");
+    for (name, key) in [
+        ("proxy_ssl_name", "server_name"),
+        ("proxy_ssl_trusted_certificate", "ca"),
+        ("proxy_ssl_certificate", "certificate"),
+        ("proxy_ssl_certificate_key", "key"),
+    ] {
+        if let Some((statement, text)) = scope.text(name) {
+            table.set(key, text, statement);
+            ledger.exact(statement);
+        }
+    }
+    for name in ["proxy_ssl_verify", "proxy_ssl_server_name"] {
+        if let Some((statement, _)) = scope.text(name) {
+            ledger.exact(statement);
+        }
+    }
+}
+
+/// The address from which servers are asked.
+fn source_address(scope: &Scope<'_>, settings: &mut DraftTable) {
+    let Some((statement, text)) = scope.text("proxy_bind") else { return };
+    let value = match text {
+        "$remote_addr" => {
+            scope.words(statement).rest();
+            "{client_address}"
+        }
+        _ if text.parse::<std::net::IpAddr>().is_ok() => text,
+        _ => {
+            let advice = "`source_address` of the upstream is an address, or that of the client";
+            return scope.ledger.unsupported(statement, advice);
+        }
+    };
+    settings.set("source_address", value, statement);
+    scope.ledger.exact(statement);
 }
 
 /// Where connections go: one upstream, or one by the server name.
