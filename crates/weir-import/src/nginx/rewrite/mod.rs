@@ -294,7 +294,13 @@ impl<'s> WayFinder<'s> {
         let only_sets = !statement.children().is_empty()
             && statement.children().iter().all(|child| child.name() == "set")
             && (!self.in_location || way.scope.own("try_files").is_empty());
-        if only_sets && question.captures.is_empty() {
+        let names_group = |(group, _): &(String, String)| {
+            let named = [format!("${group}"), format!("${{{group}}}")];
+            inner.iter().any(|one| {
+                one.words.iter().any(|word| named.iter().any(|name| word.text.contains(name.as_str())))
+            })
+        };
+        if only_sets && !question.captures.iter().any(names_group) {
             inner.iter().for_each(|child| set(&mut way, child, &question.test));
             return Some(way);
         }
