@@ -1,6 +1,6 @@
 //! Fields of responses: `add_header`, `add_trailer`, `expires`, and what servers say that clients do not get.
 
-use super::super::listen::WITHOUT_HTTP3;
+use super::super::listen::{WITHOUT_HTTP3, is_quic};
 use super::super::response_rules::{RULES, finish, removed, rule};
 use super::super::scope::Scope;
 use super::super::{units, variables};
@@ -73,8 +73,11 @@ fn added(scope: &Scope<'_>, statement: &Statement, route: &mut DraftTable) {
     }
 }
 
-/// Whether a value of `Alt-Svc` is about HTTP/3 alone, be it by a map.
+/// Whether a value of `Alt-Svc` is about HTTP/3 alone, be it by a map, where nginx speaks it. Another server may speak it in front.
 fn tells_of_http3(scope: &Scope<'_>, value: &str) -> bool {
+    if !scope.server().iter().any(is_quic) {
+        return false;
+    }
     let tells = |text: &str| {
         let mut services = text.split(',').map(str::trim);
         services.all(|service| service.starts_with("h3") || service.starts_with("quic="))
