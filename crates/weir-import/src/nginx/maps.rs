@@ -2,7 +2,7 @@
 
 use super::regexes::{NginxPattern, encoded, escaped};
 use super::scope::{NginxVariable, Scope};
-use super::variables;
+use super::variables::{self, TemplateUse};
 use crate::document::{Draft, DraftTable};
 use crate::source::Statement;
 
@@ -80,8 +80,11 @@ fn map(scope: &Scope<'_>, statement: &Statement) -> DraftTable {
     let mut words = scope.words(statement);
     let source = words.text().unwrap_or_default();
     words.next();
-    match variables::template(scope, source) {
-        Ok(source) => table.set("source", source, statement),
+    match variables::expand(scope, source, TemplateUse::Exchange) {
+        Ok(source) => {
+            table.set("source", source.text, statement);
+            source.differences.iter().for_each(|one| scope.ledger.approximated(statement, one));
+        }
         Err(unknown) => {
             table.set("source", "", statement);
             scope.ledger.unsupported(statement, &unknown.advice);

@@ -33,6 +33,6 @@ pub(in crate::nginx) fn status(
         ("flag", "break".into()),
     ]);
     route.push("rewrite", rule, statement);
-    let difference = "the counts are those of Weir: `Reading` is always 0, every accepted connection is handled, and this request is one of them; on this machine, the address of `[admin]` has more";
+    let difference = "the counts are those of Weir: `Reading` is always 0, every accepted connection is handled, this request is one of them, and the answer has the header fields of the admin listener; on this machine, the address of `[admin]` has more";
     scope.ledger.approximated(statement, difference);
 }
