@@ -75,7 +75,8 @@ fn cover(folder: &Path, path: &Path, results: &Path) -> Option<FileCoverage> {
         "toml" | "txt" | "types" | "tsv" | "md" => return None,
         _ => detect(&name, &text)?,
     };
-    let project = name.split("__").next().unwrap_or(&name).to_owned();
+    let project = name.split("__").next().unwrap_or(&name);
+    let project = project.split('/').next().unwrap_or(project).to_owned();
     let mut file = FileCoverage {
         project,
         counts: [0; 5],

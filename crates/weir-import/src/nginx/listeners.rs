@@ -166,6 +166,7 @@ fn routes_of<'s>(
         } else if is_alone {
             slashes(&mut routes, table);
         }
+        without_circles(scope, group, (names, is_default), &mut routes);
         rename(&mut routes, &mut route_names);
         // Taken for every host, it would redirect to itself: nginx does that, too, where no other file has a server for that host.
         let is_circle = is_alone && leads_to_another_host(&routes, names);
@@ -182,6 +183,41 @@ fn routes_of<'s>(
         let mut rest = DraftTable::default();
         rest.table("respond").set_plain("status", 404);
         table.push_table("route", rest);
+    }
+}
+
+/// Routes that redirect all that they take to itself, which clients give up after some rounds.
+fn without_circles(
+    scope: &Scope<'_>,
+    group: &ListenerGroup<'_>,
+    (names, is_default): (&ServerNames<'_>, bool),
+    routes: &mut [routes::RouteDraft],
+) {
+    let (scheme, usual) = if group.tls { ("https", "443") } else { ("http", "80") };
+    // One that is written out is where the request is only if the server has no other.
+    let only = match names.exact.as_slice() {
+        [only] if !is_default && names.wildcards.is_empty() && names.tests.is_empty() => Some(only.as_str()),
+        _ => None,
+    };
+    let hosts = only.into_iter().chain(["{host}", "{authority}"]);
+    let circles: Vec<String> = hosts.map(|host| format!("{scheme}://{host}{{path}}{{query}}")).collect();
+    if group.port() != Some(usual) {
+        return;
+    }
+    for route in routes {
+        let takes_all = matches!(&route.matcher, NginxMatcher::Any)
+            || matches!(&route.matcher, NginxMatcher::Prefix(path) if path == "/");
+        let to = route.table.get_table("redirect").and_then(|redirect| redirect.text("to"));
+        let is_circle = to.is_some_and(|to| circles.iter().any(|circle| circle == to));
+        if !takes_all || route.test != NginxTest::Known(true) || !is_circle {
+            continue;
+        }
+        route.table.remove("redirect");
+        route.table.table("respond").set_plain("status", 508);
+        if let Some(statement) = names.statement.or(group.listen.statement) {
+            let difference = "all requests are redirected to where they are: clients give that up after some rounds, here they are answered 508";
+            scope.ledger.approximated(statement, difference);
+        }
     }
 }
 

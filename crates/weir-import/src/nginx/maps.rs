@@ -2,7 +2,7 @@
 
 use super::regexes::{NginxPattern, encoded, escaped};
 use super::scope::{NginxVariable, Scope};
-use super::variables;
+use super::variables::{self, TemplateUse};
 use crate::document::{Draft, DraftTable};
 use crate::source::Statement;
 
@@ -69,6 +69,8 @@ struct MapEntries {
     /// `a.*`, which go before the others, the longest first.
     endings: Vec<(String, String)>,
     default: Option<String>,
+    /// Expressions of what the last one leaves out.
+    left_out: Vec<String>,
     /// Whether paths are looked up, which Weir compares percent-encoded.
     of_path: bool,
 }
@@ -78,8 +80,11 @@ fn map(scope: &Scope<'_>, statement: &Statement) -> DraftTable {
     let mut words = scope.words(statement);
     let source = words.text().unwrap_or_default();
     words.next();
-    match variables::template(scope, source) {
-        Ok(source) => table.set("source", source, statement),
+    match variables::expand(scope, source, TemplateUse::Exchange) {
+        Ok(source) => {
+            table.set("source", source.text, statement);
+            source.differences.iter().for_each(|one| scope.ledger.approximated(statement, one));
+        }
         Err(unknown) => {
             table.set("source", "", statement);
             scope.ledger.unsupported(statement, &unknown.advice);
@@ -89,15 +94,17 @@ fn map(scope: &Scope<'_>, statement: &Statement) -> DraftTable {
     let of_path = table.text("source") == Some("{path}");
     let mut entries = MapEntries { of_path, ..MapEntries::default() };
     let by_host = statement.children().iter().any(|child| child.name() == "hostnames");
+    let last = statement.children().iter().rfind(|child| child.name().starts_with('~'));
     for child in statement.children() {
-        entries.read(scope, child, by_host);
+        let is_last = last.is_some_and(|last| last.id == child.id);
+        entries.read(scope, child, (by_host, is_last));
     }
     entries.put(by_host, &mut table);
     table
 }
 
 impl MapEntries {
-    fn read(&mut self, scope: &Scope<'_>, child: &Statement, by_host: bool) {
+    fn read(&mut self, scope: &Scope<'_>, child: &Statement, (by_host, is_last): (bool, bool)) {
         let ledger = scope.ledger;
         let key = child.name();
         let is_quoted = child.words.first().is_some_and(|word| word.quoted);
@@ -117,7 +124,10 @@ impl MapEntries {
                 Ok(pattern) => pattern.filter(|_| key.len() > 1),
                 Err(advice) => return ledger.unsupported(child, &advice),
             };
-        if pattern.as_ref().is_some_and(|pattern| !pattern.beside.is_empty()) {
+        let beside = pattern.as_ref().map(|pattern| pattern.beside.as_slice()).unwrap_or_default();
+        // What the last expression leaves out has the default, so it may say so first.
+        let left_out = if is_last && beside.iter().all(|(_, wanted)| !wanted) { beside } else { &[] };
+        if left_out.len() < beside.len() {
             return ledger.unsupported(child, "Weir's regular expressions have no look-around such as `(?!...)`: write an entry of its own before this one for what is left out");
         }
         let mut inner = scope.clone();
@@ -132,6 +142,7 @@ impl MapEntries {
             Err(unknown) => return ledger.unsupported(child, &unknown.advice),
         };
         ledger.exact(child);
+        self.left_out.extend(left_out.iter().map(|(text, _)| text.clone()));
         match pattern {
             Some(pattern) => self.regexes.push((pattern.text, value)),
             None if key == "default" && !is_quoted => self.default = Some(value),
@@ -149,6 +160,9 @@ impl MapEntries {
     }
 
     fn put(mut self, by_host: bool, table: &mut DraftTable) {
+        let at = self.regexes.len().saturating_sub(1);
+        let default = self.default.clone().unwrap_or_default();
+        self.regexes.splice(at..at, self.left_out.drain(..).map(|text| (text, default.clone())));
         if let Some(default) = self.default.filter(|default| !default.is_empty()) {
             table.set_plain("default", default);
         }

@@ -63,6 +63,10 @@ fn whole<'s>(ledger: &'s Ledger, statements: &'s [Statement], draft: &mut Draft)
             "http" => {
                 ledger.exact(statement);
                 http(ledger, statement.children(), draft);
+                if !statement.children().iter().any(|one| one.name() == "server") {
+                    let difference = "there is no server, in this file and in those that it includes, so that nginx listens nowhere: here, all requests to port 80 are answered 404";
+                    ledger.approximated(statement, difference);
+                }
             }
             "stream" => stream::translate(&main, draft, statement),
             "mail" => ledger
@@ -72,6 +76,21 @@ fn whole<'s>(ledger: &'s Ledger, statements: &'s [Statement], draft: &mut Draft)
     }
     ignored::sweep(&main, draft, statements);
     hoist::hoist(draft);
+    if statements.iter().any(|one| one.name() == "http") {
+        with_listener(draft);
+    }
+}
+
+/// A config has a listener.
+fn with_listener(draft: &mut Draft) {
+    if draft.has(&["listener"]) {
+        return;
+    }
+    let listener = draft.table(&["listener", "http"]);
+    listener.set_plain("address", ":80");
+    let mut route = crate::document::DraftTable::default();
+    route.table("respond").set_plain("status", 404);
+    listener.push_table("route", route);
 }
 
 /// What is in `http`.
@@ -80,11 +99,6 @@ fn http<'s>(ledger: &'s Ledger, block: &'s [Statement], draft: &mut Draft) {
     let servers: Vec<NginxServer<'_>> =
         block.iter().filter(|one| one.name() == "server").map(|one| NginxServer::read(ledger, one)).collect();
     process::of_http(&scope, draft);
-    if servers.is_empty()
-        && let Some(first) = block.first()
-    {
-        ledger.unsupported(first, "there is no server: import the file with those that it includes");
-    }
     listeners::translate(&scope, draft, &servers);
     listeners::settle_structure(&scope, block);
     maps::translate(&scope, draft);
@@ -111,13 +125,7 @@ fn fragment<'s>(ledger: &'s Ledger, statements: &'s [Statement], draft: &mut Dra
     }
     ignored::sweep(&Scope::new(ledger, Declared::default()).within(statements), draft, statements);
     hoist::hoist(draft);
-    if !draft.has(&["listener"]) {
-        let listener = draft.table(&["listener", "http"]);
-        listener.set_plain("address", ":80");
-        let mut route = crate::document::DraftTable::default();
-        route.table("respond").set_plain("status", 404);
-        listener.push_table("route", route);
-    }
+    with_listener(draft);
 }
 
 fn declared(block: &[Statement]) -> Declared<'_> {

@@ -1,6 +1,6 @@
 //! Routes of a server: what is in front of its locations, its locations, and what it does with all else.
 
-use super::actions::{FilesPlace, answer, denied, error_pages, files, redirect, unavailable};
+use super::actions::{FilesPlace, answer, denied, error_pages, files, redirect, status, unavailable};
 use super::leaves::{features, passes};
 use super::locations::{self, NginxLocation, NginxMatcher, PASSES};
 use super::rewrite::{NAMES, NginxTest, NginxWay, NginxWayEnd, RewriteEnd};
@@ -496,6 +496,11 @@ fn content<'s>(
     let of_block = |block: &'s [Statement]| block.iter().rev().find(|one| PASSES.contains(&one.name()));
     let inner = way.block.map(Statement::children).unwrap_or_default();
     let pass = of_block(inner).or_else(|| of_block(statement.map(Statement::children).unwrap_or_default()));
+    if let Some(counts) =
+        statement.into_iter().flat_map(Statement::children).find(|one| one.name() == "stub_status")
+    {
+        return status(scope, draft, counts, table);
+    }
     let any = NginxMatcher::Any;
     let matcher = location.map_or(&any, |location| &location.matcher);
     let place = FilesPlace {

@@ -149,6 +149,11 @@ impl<'s> Scope<'s> {
         Some(NginxVariable::Text(format!("{{map.{name}}}")))
     }
 
+    /// Whether `set` or a group has given a variable a value here.
+    pub(super) fn is_set(&self, name: &str) -> bool {
+        self.variables.contains_key(name)
+    }
+
     /// The `map`, `geo` or `split_clients` that defines a variable.
     pub(super) fn map(&self, name: &str) -> Option<&'s Statement> {
         self.declared.maps.get(name).copied()

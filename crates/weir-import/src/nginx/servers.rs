@@ -1,6 +1,6 @@
 //! `server`: where it listens, for which names, and which servers share an address.
 
-use super::listen::NginxListen;
+use super::listen::{self, NginxListen};
 use super::regexes::NginxPattern;
 use super::rewrite::NginxTest;
 use super::scope::{NginxVariable, Scope};
@@ -49,8 +49,15 @@ impl<'s> NginxServer<'s> {
         let written: Vec<&Statement> = block.iter().filter(|one| one.name() == "listen").collect();
         let mut listens: Vec<NginxListen<'_>> =
             written.iter().filter_map(|one| NginxListen::read(ledger, one)).collect();
+        listen::settle_quic(ledger, &written);
         if written.is_empty() {
             listens.push(NginxListen::unwritten());
+        }
+        // Of old: all that the server listens on has TLS.
+        if let Some(all) = block.iter().rfind(|one| one.name() == "ssl") {
+            let is_on = ledger.words(all).text() == Some("on");
+            listens.iter_mut().for_each(|one| one.tls |= is_on);
+            ledger.exact(all);
         }
         let names = ServerNames::read(ledger, block);
         ledger.exact(statement);

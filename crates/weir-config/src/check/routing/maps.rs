@@ -330,6 +330,7 @@ impl Definitions<'_> {
                 if map.sources().next().is_none()
                     && map.entries.is_empty()
                     && text.database.is_none()
+                    && table.is_missing("default")
                     && table.is_sound =>
             {
                 let message =

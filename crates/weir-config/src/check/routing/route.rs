@@ -146,6 +146,7 @@ impl RouteCheck<'_> {
             x_sendfile: value.x_sendfile.as_ref().map(|name| (*name.value).into()),
             error_pages: [own_pages, around.error_pages.clone()].concat(),
             forward_host: value.forward_host.clone(),
+            forward_headers: value.forward_headers,
             mirrors: mirror::check_all(value.mirror.as_ref(), place, scope, diagnostics),
             buffer_requests: value.buffer_requests.as_ref().map(|one| one.value.clone()).or(buffers),
             buffer_responses: value.buffer_responses.as_ref().map(|one| one.value.clone()),
@@ -400,7 +401,7 @@ fn report_ranges(text: &SpannedTable<RouteText>, diagnostics: &mut Vec<Diagnosti
 
 /// Reports keys that only mean something when the request goes to a server.
 fn report_without_server(text: &SpannedTable<RouteText>, action: &str, diagnostics: &mut Vec<Diagnostic>) {
-    const KEYS: [&str; 18] = [
+    const KEYS: [&str; 19] = [
         "x_accel",
         "x_sendfile",
         "rewrite_location",
@@ -411,6 +412,7 @@ fn report_without_server(text: &SpannedTable<RouteText>, action: &str, diagnosti
         "request_headers",
         "cache",
         "forward_host",
+        "forward_headers",
         "mirror",
         "buffer_requests",
         "buffer_responses",
@@ -444,7 +446,7 @@ fn report_of_other_protocol(
     protocol: ListenerProtocol,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
-    const OF_HTTP: [&str; 48] = [
+    const OF_HTTP: [&str; 49] = [
         "max_ranges",
         "x_accel",
         "x_sendfile",
@@ -485,6 +487,7 @@ fn report_of_other_protocol(
         "rewrite_cookies",
         "error_pages",
         "forward_host",
+        "forward_headers",
         "mirror",
         "buffer_requests",
         "buffer_responses",

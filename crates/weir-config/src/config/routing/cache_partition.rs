@@ -52,6 +52,9 @@ pub(crate) fn own_partitions(
     if has_other_path {
         rules.push_str(&route.name);
     }
+    if !route.forward_headers {
+        rules.push_str("without the fields of clients");
+    }
     push_definitions(route, cache, &mut rules);
     // What is stored without regard to a field is for no route that goes by it.
     rules.push_str(&ignored_vary(cache));

@@ -109,6 +109,8 @@ pub struct RouteSettings {
     pub error_pages: Vec<ErrorPage>,
     /// The `Host` that the server gets. Default: the client's.
     pub forward_host: ForwardHost,
+    /// Whether the server gets the header fields of the client. Default: yes.
+    pub forward_headers: bool,
     /// Copies of its requests for other upstreams. Default: none.
     pub mirrors: Vec<Mirror>,
     /// How bodies are taken in before a server is chosen; `None`: they are sent as they come.
@@ -304,6 +306,7 @@ impl Default for RouteSettings {
             x_sendfile: None,
             error_pages: Vec::new(),
             forward_host: ForwardHost::Keep,
+            forward_headers: true,
             mirrors: Vec::new(),
             buffer_requests: None,
             buffer_responses: None,

@@ -26,7 +26,7 @@ section! {
         /// `["{path}", "/index.html"]` suits an application that makes its pages in the browser.
         try_files: NonEmpty<Spanned<TriedPath>> = optional, like "nginx `try_files`, Caddy `try_files`";
         /// What follows when none of the files exists: a status as `"=404"`; a path with placeholders, whose route then gets the request, such as
-        /// `"/index.php{query}"`; or the `name` of a route of the listener. Without it, the `upstream`, else 404.
+        /// `"/index.php{query}"` or `"{path}.html"`; or the `name` of a route of the listener. Without it, the `upstream`, else 404.
         fallback: FilesFallback = optional, like "nginx `try_files` (its last parameter)";
         /// Whether a folder without index file is answered with a list of what is in it.
         listing: bool = false, like "nginx `autoindex`, Caddy `file_server browse`";

@@ -38,10 +38,11 @@ text_values! {
     FilesFallback, parse_fallback, print_fallback, TextFormat {
         name: "fallback",
         article: "a status, a path or the name of a route",
-        examples: &["=404", "/index.php{query}", "app"],
-        pattern: r"^(=[2-5][0-9]{2}|/.*|[A-Za-z0-9._-]{1,64})$",
+        examples: &["=404", "/index.php{query}", "{path}.html", "app"],
+        pattern: r"^(=[2-5][0-9]{2}|/.*|\{path\}.*|\{match\..*|[A-Za-z0-9._-]{1,64})$",
         about: "`=` and a status; a path with [placeholders](#placeholders), for which the route is looked for, with or without a query; or the `name` of \
-                a route of the listener, which gets the request with the path that it has.",
+                a route of the listener, which gets the request with the path that it has. A path begins with `/`, with `{path}`, or with a group of \
+                `path_regex` (`{match.1}`), in front of which a slash is put where it has none.",
     };
     RouteTarget, parse_target, print_target, TextFormat {
         name: "route target",
@@ -104,15 +105,21 @@ fn has_open_host(template: &Template) -> bool {
     known.is_empty() || known.contains(['$', '{', '}', '@', '\\'])
 }
 
+fn check_characters(text: &str) -> Result<(), ValueError> {
+    match text.char_indices().find(|(_, c)| c.is_control() || *c == '#') {
+        None => Ok(()),
+        Some((at, wrong)) => {
+            let error = ValueError::new(format!("{wrong:?} is not allowed in a path"));
+            Err(error.range(at..at + wrong.len_utf8()))
+        }
+    }
+}
+
 fn parse_target(text: &str) -> Result<RouteTarget, ValueError> {
     if is_name(text) {
         return Ok(RouteTarget::Route(text.into()));
     }
-    if let Some((at, wrong)) = text.char_indices().find(|(_, c)| c.is_control() || *c == '#') {
-        return Err(
-            ValueError::new(format!("{wrong:?} is not allowed in a path")).range(at..at + wrong.len_utf8())
-        );
-    }
+    check_characters(text)?;
     let named = text.strip_prefix('@').filter(|name| is_name(name));
     let begins_with_slash = text.starts_with('/') && !text.starts_with("//");
     if named.is_some() || !begins_with_slash {
@@ -128,6 +135,10 @@ fn parse_target(text: &str) -> Result<RouteTarget, ValueError> {
 }
 
 fn parse_fallback(text: &str) -> Result<FilesFallback, ValueError> {
+    if text.starts_with("{path}") || text.starts_with("{match.") {
+        check_characters(text)?;
+        return Ok(FilesFallback::Target(RouteTarget::Path(text.parse()?)));
+    }
     let Some(status) = text.strip_prefix('=') else { return parse_target(text).map(FilesFallback::Target) };
     match status.parse() {
         Ok(status @ (200..=299 | 400..=599)) if text.len() == 4 => Ok(FilesFallback::Status(status)),
@@ -202,10 +213,10 @@ mod tests {
         for text in ["", "@app", "//a", "/a#b", "a b", "{path}", "=404", "https://a/"] {
             assert!(parse_target(text).is_err(), "{text}");
         }
-        for text in ["=404", "=200", "/x{query}", "app"] {
+        for text in ["=404", "=200", "/x{query}", "app", "{path}.html", "{match.1}.{match.2}{query}"] {
             assert_eq!(print_fallback(&parse_fallback(text).unwrap()), text);
         }
-        for text in ["=", "=40", "=0404", "=301", "=600", "= 404", "@app"] {
+        for text in ["=", "=40", "=0404", "=301", "=600", "= 404", "@app", "{path}#", "{host}/a"] {
             assert!(parse_fallback(text).is_err(), "{text}");
         }
     }

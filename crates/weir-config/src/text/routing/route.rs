@@ -163,6 +163,9 @@ section! {
         error_pages: ErrorPagesText = optional, like "nginx `error_page`, Traefik `errors`, Caddy `handle_errors`";
         /// The `Host` of the request to the server.
         forward_host: ForwardHost = "keep", like "nginx `proxy_set_header Host`, Apache httpd `ProxyPreserveHost`";
+        /// Whether servers get the header fields that the client has sent. With `false`, a request has those of Weir and of `request_headers` alone, and
+        /// `Host` by `forward_host`.
+        forward_headers: bool = true, like "nginx `proxy_pass_request_headers`, `fastcgi_pass_request_headers`";
         /// Copies of requests for another upstream, whose responses no client gets.
         mirror: OneOrMany<SpannedTable<MirrorText>> = optional, like "nginx `mirror`, Envoy `request_mirror_policies`, Traefik `mirroring`";
         /// Request buffering: the whole body is received before a server is chosen, so slow clients do not occupy servers.

@@ -6,6 +6,7 @@
 mod reserve;
 mod routes;
 mod scrape;
+mod stub_status;
 mod api;
 mod server_modes;
 mod maintenance;

@@ -15,6 +15,7 @@ use super::scrape;
 use super::scrape::ActiveScrape;
 use super::{
     api, connections, exchanges, guard, hand_over, maintenance, profile, purge, ready, server_modes,
+    stub_status,
 };
 use crate::administration::admin_access::AdminPeer;
 use crate::administration::admin_operations::Operations;
@@ -29,7 +30,7 @@ const CONFIG_SHOWN_MAX: usize = 1 << 18;
 
 const HTML: &str = "text/html; charset=utf-8";
 
-const CONTENTS: &str = "The status page is at /, metrics are at /metrics, everything as JSON at /api/overview, what runs now at \
+const CONTENTS: &str = "The status page is at /, metrics are at /metrics, a few of them as nginx writes them at /stub_status, everything as JSON at /api/overview, what runs now at \
     /api/connections, the last failures at /api/failures, the config at /api/config, the last lines of the log at /api/log, limits by key at /api/limits, tables of counters at /api/tables, caches at /api/caches, memory at /api/memory, keys of tokens at /api/keys, certificates at /api/certificates, mirrors at /api/mirrors, servers at /servers, readiness at /ready, life at /live, profiles by POST to \
     /api/profile/cpu and /api/profile/memory.\n";
 
@@ -93,6 +94,10 @@ async fn show(request: &AdminRequest, operations: &Operations) -> BufferedRespon
         b"/live" => BufferedResponse::plain(200, "live\n"),
         b"/api/overview" => page(request, operations)
             .map_or_else(|answer| answer, |overview| BufferedResponse::json(200, &overview)),
+        b"/stub_status" => page(request, operations).map_or_else(
+            |answer| answer,
+            |overview| BufferedResponse::plain(200, stub_status::text(&overview.workers)),
+        ),
         b"/api/config" => api::config(operations),
         b"/api/log" => BufferedResponse::new(200, "text/plain; charset=utf-8", own_log::last_lines()),
         b"/api/tables" => BufferedResponse::json(200, &tables::overviews(&operations.sources.current.load())),
@@ -128,7 +133,7 @@ async fn change(request: &AdminRequest, operations: &Arc<Operations>, peer: Admi
         path if path.starts_with(api::SERVERS) => api::change_server(request, operations, peer).await,
         path if path.starts_with(purge::CACHES) => purge::change(request, operations, peer).await,
         path if path.starts_with(maintenance::LISTENERS) => maintenance::change(request, operations, peer),
-        b"/" | b"/metrics" | b"/ready" | b"/live" | b"/api/overview" | b"/api/config" => {
+        b"/" | b"/metrics" | b"/stub_status" | b"/ready" | b"/live" | b"/api/overview" | b"/api/config" => {
             not_served("GET, HEAD")
         }
         _ => nothing_here(),

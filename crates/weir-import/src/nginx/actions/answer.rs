@@ -65,6 +65,9 @@ pub(in crate::nginx) fn redirect(
         None if !to.starts_with('/') && !to.starts_with("{map.") => {
             Some("a redirect leads to a URL or to a path that begins with `/`")
         }
+        _ if !is_followed_by_path(&to) => Some(
+            "only the path and the query may follow a map at the beginning of a redirect: write the scheme and the host",
+        ),
         _ => None,
     };
     if let Some(advice) = fault {
@@ -73,6 +76,12 @@ pub(in crate::nginx) fn redirect(
     }
     route.table("redirect").set("to", to, statement);
     route.table("redirect").set("status", status, statement);
+}
+
+/// Whether nothing but a path and a query follows a map at the beginning.
+fn is_followed_by_path(to: &str) -> bool {
+    let Some((_, rest)) = to.strip_prefix("{map.").and_then(|rest| rest.split_once('}')) else { return true };
+    rest.replace("{path}", "").replace("{query}", "").is_empty()
 }
 
 /// Whether the host of a URL is written out, or that of the request.

@@ -85,7 +85,10 @@ fn folder(
     };
     let is_alias = statement.name() == "alias";
     let captured = template.contains("{match.");
-    if is_alias && captured && matches!(place.matcher, NginxMatcher::Regex(_)) && tried.is_none() {
+    // One file, whatever the expression has matched, if it names no folder.
+    let is_file = !template.contains('{') && !template.ends_with('/');
+    if is_alias && (captured || is_file) && matches!(place.matcher, NginxMatcher::Regex(_)) && tried.is_none()
+    {
         return alias_of_regex(place, &template, statement, table);
     }
     if template.contains('{') {
@@ -127,6 +130,11 @@ fn alias_of_regex(
     table: &mut DraftTable,
 ) -> Result<bool, NoFiles> {
     let (root, rest) = template.split_at(template.find('{').unwrap_or(template.len()));
+    if rest.is_empty() {
+        let difference =
+            "should it be a folder, the answer is 403, where nginx redirects to the path with a slash";
+        place.scope.ledger.approximated(statement, difference);
+    }
     let Some((root, name)) = root.rsplit_once('/') else {
         place.scope.ledger.unsupported(statement, "write the folder before the first group");
         return Err(());
@@ -198,7 +206,10 @@ fn try_files(place: &FilesPlace<'_, '_>, statement: &Statement, table: &mut Draf
     if folders && !paths.iter().any(|path| path == "{path}") {
         paths.insert(0, "{path}".to_owned());
     }
-    if paths != ["{path}"] {
+    if paths.is_empty() && scope.ledger.is_unsupported(statement) {
+        // Nothing of the list can be said: what follows it counts.
+        table.remove("try_files");
+    } else if paths != ["{path}"] {
         table.set("try_files", paths, statement);
     }
     if let Some(to) = target(scope, last, statement).filter(|to| to != "=404") {
@@ -219,7 +230,7 @@ fn target(scope: &Scope<'_>, last: &str, statement: &Statement) -> Option<String
         Ok(to) => {
             let to = to.replace("{target}", "{path}{query}").replace("?{args}", "{query}");
             let to = if to.ends_with("{query}{args}") { to.replace("{query}{args}", "{query}") } else { to };
-            if to.starts_with('/') || to.starts_with("{path}") {
+            if ["/", "{path}", "{match."].iter().any(|begin| to.starts_with(begin)) {
                 return Some(to);
             }
             scope.ledger.unsupported(statement, "the last of the list is a path, a name or a status");

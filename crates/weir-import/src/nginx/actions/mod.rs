@@ -3,7 +3,9 @@
 mod error_pages;
 mod files;
 mod answer;
+mod status;
 
 pub(super) use answer::{answer, denied, redirect, unavailable};
 pub(super) use error_pages::error_pages;
 pub(super) use files::{FilesPlace, files};
+pub(super) use status::status;

@@ -294,7 +294,11 @@ impl<'s> WayFinder<'s> {
         let only_sets = !statement.children().is_empty()
             && statement.children().iter().all(|child| child.name() == "set")
             && (!self.in_location || way.scope.own("try_files").is_empty());
-        if only_sets && question.captures.is_empty() {
+        let around = match self.in_location {
+            true => way.scope.levels_of_text().pop().unwrap_or_default(),
+            false => way.scope.server(),
+        };
+        if only_sets && !question.captures.iter().any(|(group, _)| uses_group(around, group)) {
             inner.iter().for_each(|child| set(&mut way, child, &question.test));
             return Some(way);
         }
@@ -353,6 +357,20 @@ impl<'s> WayFinder<'s> {
             self.end(way, end);
         }
     }
+}
+
+/// Whether anything may use a group that an `if` has found: groups stay what they are until the next expression is asked.
+fn uses_group(statements: &[Statement], group: &str) -> bool {
+    let named = [format!("${group}"), format!("${{{group}}}")];
+    let asks_anew = |one: &&Statement| {
+        let is_regex = one.words.get(1).is_some_and(|word| word.text.starts_with('~'));
+        one.name() == "rewrite" || one.name() == "location" && is_regex
+    };
+    statements.iter().filter(|one| !asks_anew(one)).any(|one| {
+        let in_words =
+            one.words.iter().any(|word| named.iter().any(|name| word.text.contains(name.as_str())));
+        in_words || uses_group(one.children(), group)
+    })
 }
 
 /// `set`, where `test` holds.

@@ -154,19 +154,20 @@ fn equals(
 
 fn matched(way: &NginxWay<'_>, value: &str, sign: &str, pattern: &str) -> Result<IfQuestion, String> {
     let wanted = !sign.starts_with('!');
-    let text = match way.cases_of(value).map_err(|unknown| unknown.advice)?.as_slice() {
-        [(_, text)] => text.clone(),
-        _ => return Err("compare a variable that `if` has set with `=`".to_owned()),
+    let ignores_case = sign.ends_with('*');
+    let cases = way.cases_of(value).map_err(|unknown| unknown.advice)?;
+    let [(_, text)] = cases.as_slice() else {
+        return matched_by_case(way, value, &cases, (wanted, ignores_case, pattern));
     };
-    let name = match condition_name(&text) {
+    let name = match condition_name(text) {
         PlaceholderName::Constant(_) => {
-            return Err("the value is known beforehand: write what follows from it".to_owned());
+            return matched_by_case(way, value, &cases, (wanted, ignores_case, pattern));
         }
         PlaceholderName::Value(name, true) => name,
-        PlaceholderName::Value(..) | PlaceholderName::Composite => made_value(way, value, &text),
+        PlaceholderName::Value(..) | PlaceholderName::Composite => made_value(way, value, text),
     };
     check_known(&name)?;
-    let pattern = NginxPattern::new(pattern, sign.ends_with('*'), name == "path")?;
+    let pattern = NginxPattern::new(pattern, ignores_case, name == "path")?;
     let test = NginxTest::matches(&name, &pattern).negated_unless(wanted);
     let mut captures: Vec<(String, String)> =
         (1..=9).map(|group| (group.to_string(), String::new())).collect();
@@ -186,6 +187,50 @@ fn matched(way: &NginxWay<'_>, value: &str, sign: &str, pattern: &str) -> Result
         captures.clear();
     }
     Ok(IfQuestion { test, captures })
+}
+
+/// A variable that `if` has set, with several values, or with one that is known.
+fn matched_by_case(
+    way: &NginxWay<'_>,
+    value: &str,
+    cases: &[(NginxTest, String)],
+    (wanted, ignores_case, source): (bool, bool, &str),
+) -> Result<IfQuestion, String> {
+    let mut tests = Vec::new();
+    let mut before: Vec<NginxTest> = Vec::new();
+    for (test, text) in cases {
+        let matches = match condition_name(text) {
+            PlaceholderName::Constant(known) => {
+                let pattern = NginxPattern::new(source, ignores_case, false)?;
+                if pattern.groups() > 0 && wanted {
+                    return Err("groups of a value that is known beforehand: write what they are".to_owned());
+                }
+                let known = pattern
+                    .has_match(&known)
+                    .ok_or("the value is known beforehand: write what follows from it")?;
+                NginxTest::Known(known)
+            }
+            PlaceholderName::Value(name, true) => {
+                check_known(&name)?;
+                let pattern = NginxPattern::new(source, ignores_case, name == "path")?;
+                if pattern.groups() > 0 && wanted {
+                    return Err("compare a variable that `if` has set without groups".to_owned());
+                }
+                NginxTest::matches(&name, &pattern)
+            }
+            PlaceholderName::Value(..) | PlaceholderName::Composite => {
+                let pattern = NginxPattern::new(source, ignores_case, false)?;
+                if pattern.groups() > 0 && wanted {
+                    return Err("compare a variable that `if` has set without groups".to_owned());
+                }
+                NginxTest::matches(&made_value(way, value, text), &pattern)
+            }
+        };
+        let not_before = before.iter().cloned().map(NginxTest::not);
+        tests.push(NginxTest::all(not_before.chain([test.clone(), matches])));
+        before.push(test.clone());
+    }
+    Ok(IfQuestion { test: NginxTest::any(tests).negated_unless(wanted), captures: Vec::new() })
 }
 
 /// Whether groups of an earlier expression could still be named.

@@ -29,6 +29,10 @@ pub(super) fn known(name: &str, usage: TemplateUse) -> KnownVariable {
     {
         return found;
     }
+    if usage == TemplateUse::Response && name == "request_time" {
+        let difference = "ends where the head of the response begins, and has microseconds";
+        return KnownVariable::Nearly("{duration.seconds}".to_owned(), difference);
+    }
     if let Some(advice) = nothing(name) {
         return KnownVariable::Nothing(advice);
     }
@@ -51,7 +55,7 @@ const SAME_IN_LOGS: [(&str, &str); 9] = [
 ];
 
 /// Equal, everywhere.
-const SAME: [(&str, &str); 40] = [
+const SAME: [(&str, &str); 43] = [
     ("args", "{args}"),
     ("binary_remote_addr", "{client_address}"),
     ("connection_requests", "{connection_requests}"),
@@ -83,6 +87,10 @@ const SAME: [(&str, &str); 40] = [
     ("server_addr", "{local_address}"),
     ("server_port", "{local_port}"),
     ("ssl_preread_server_name", "{tls.server_name}"),
+    // No client speaks HTTP/3, and no early data is taken.
+    ("http3", ""),
+    ("quic", ""),
+    ("ssl_early_data", ""),
     // What is fetched is not cut.
     ("slice_range", ""),
     ("ssl_server_name", "{tls.server_name}"),
@@ -145,7 +153,6 @@ fn nothing(name: &str) -> Option<&'static str> {
         "connection" | "connection_time" | "pipe" | "pid" | "hostname" | "nginx_version" => {
             "write the value itself; Weir has no placeholder for it"
         }
-        "https" => "use `$scheme`",
         "request_body" | "request_body_file" | "request_completion" => {
             "Weir does not look into bodies of requests"
         }
@@ -167,7 +174,6 @@ fn nothing(name: &str) -> Option<&'static str> {
         | "ssl_client_fingerprint" => {
             "servers get it in the field that `tls.client_certificates.headers` of the listener names"
         }
-        "http2" | "http3" | "quic" => "use `$server_protocol`",
         "msie6" | "modern_browser" | "ancient_browser" => "use a condition on `user_agent`",
         "secure_link" | "secure_link_expires" => "Weir verifies signed tokens (`jwt`), not links",
         "memcached_key" => "Weir does not have this module",

@@ -1,6 +1,8 @@
 //! nginx's variables in Weir's placeholders, or an honest error.
 
 use super::scope::{NginxVariable, Scope};
+use crate::document::DraftTable;
+use crate::source::Statement;
 
 // Which placeholder each variable of nginx's modules has.
 mod known;
@@ -24,6 +26,8 @@ pub(super) struct UnknownVariable {
 pub(super) enum TemplateUse {
     /// In fields, redirects, keys: what is known of the request, and later of the response.
     Exchange,
+    /// In fields of responses, where a part of their times is known.
+    Response,
     /// In a line of the access log.
     Log,
 }
@@ -156,6 +160,10 @@ fn value(
     usage: TemplateUse,
     result: &mut NginxTemplate,
 ) -> Result<(), UnknownVariable> {
+    if let Some(text) = constant_map(scope, name) {
+        result.text.push_str(&text);
+        return Ok(());
+    }
     match scope.variable(name) {
         Some(NginxVariable::Text(text)) => {
             result.text.push_str(&text);
@@ -164,7 +172,8 @@ fn value(
         Some(NginxVariable::Unknown(advice)) => return Err(unknown(name, &advice)),
         None => {}
     }
-    match of_place(scope, name).unwrap_or_else(|| known(name, usage)) {
+    let found = of_place(scope, name).or_else(|| of_protocol(scope, name));
+    match found.unwrap_or_else(|| known(name, usage)) {
         KnownVariable::Same(text) => result.text.push_str(&text),
         KnownVariable::Nearly(text, difference) => {
             result.text.push_str(&text);
@@ -176,6 +185,44 @@ fn value(
         KnownVariable::Nothing(advice) => return Err(unknown(name, advice)),
     }
     Ok(())
+}
+
+/// The value of a map that has one for all requests, as in `map '' $upstream { default php74; }`.
+fn constant_map(scope: &Scope<'_>, name: &str) -> Option<String> {
+    let map = scope.map(name).filter(|map| map.name() == "map" && !scope.is_set(name))?;
+    let is_flag = |one: &Statement| one.words.len() == 1 && matches!(one.name(), "hostnames" | "volatile");
+    let mut value = String::new();
+    for entry in map.children().iter().filter(|one| !is_flag(one)) {
+        let text = entry.words.get(1).map(|word| word.text.as_str())?;
+        if entry.name() != "default" || entry.words[0].quoted || text.contains('$') {
+            return None;
+        }
+        escaped(text).clone_into(&mut value);
+    }
+    scope.ledger.words(map).rest();
+    scope.ledger.exact(map);
+    for entry in map.children() {
+        scope.ledger.words(entry).rest();
+        scope.ledger.exact(entry);
+    }
+    Some(value)
+}
+
+/// Values that are a matter of the protocol with the client: by a map where both are possible.
+fn of_protocol(scope: &Scope<'_>, name: &str) -> Option<KnownVariable> {
+    let (source, entries): (&str, &[(&str, &str)]) = match (name, scope.has_tls) {
+        ("https", Some(true)) => return Some(KnownVariable::Same("on".to_owned())),
+        ("https", Some(false)) => return Some(KnownVariable::Same(String::new())),
+        ("https", None) => ("{scheme}", &[("https", "on")]),
+        ("http2", Some(true)) => ("{version}", &[("HTTP/2.0", "h2")]),
+        ("http2", Some(false)) => ("{version}", &[("HTTP/2.0", "h2c")]),
+        ("http2", None) => ("{version} {scheme}", &[("HTTP/2.0 https", "h2"), ("HTTP/2.0 http", "h2c")]),
+        _ => return None,
+    };
+    let mut table = DraftTable::default();
+    table.set_plain("source", source);
+    entries.iter().for_each(|(key, value)| table.table("exact").set_plain(key, *value));
+    Some(KnownVariable::Same(format!("{{map.{}}}", scope.make_map(name, table))))
 }
 
 /// Variables that a place in the config decides.

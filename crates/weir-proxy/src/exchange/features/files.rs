@@ -163,6 +163,10 @@ fn lead_on<T, U>(
         RouteTarget::Path(path) => {
             let mut target = Vec::new();
             TemplateValues::new(context, Some(route)).write_url(path, &mut target);
+            // A group of the route may have matched behind the slash.
+            if target.first() != Some(&b'/') {
+                target.insert(0, b'/');
+            }
             NextStep::Target(clean_path(&target).map_err(leads_out)?)
         }
     };

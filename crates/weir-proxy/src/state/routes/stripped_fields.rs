@@ -15,6 +15,8 @@ pub(crate) struct StrippedFields {
     names: Box<[Box<str>]>,
     /// Whether no name has an underscore.
     underscored: bool,
+    /// Whether no name passes at all.
+    everything: bool,
 }
 
 /// Names that peers of a listener may not use: trusted proxies, and others. Where Weir requests certificates itself, those of a trusted proxy are
@@ -43,6 +45,9 @@ const OF_ACCEL: [&str; 8] = [
 impl StrippedFields {
     /// The fields that a route takes out of every request, or puts there itself.
     pub(in crate::state) fn of_requests(route: &Route) -> Option<Self> {
+        if !route.forward_headers {
+            return Some(Self { names: Box::default(), underscored: false, everything: true });
+        }
         let HeaderChanges { remove, set, .. } = &route.request_headers;
         let forward = route.access.as_ref().and_then(|access| access.forward.as_ref());
         let given = forward.iter().flat_map(|forward| &forward.response_headers);
@@ -75,7 +80,7 @@ impl StrippedFields {
     pub(crate) fn new(mut names: Vec<Box<str>>) -> Option<Self> {
         names.sort_compact();
         names.dedup();
-        (!names.is_empty()).then(|| Self { names: names.into(), underscored: false })
+        (!names.is_empty()).then(|| Self { names: names.into(), underscored: false, everything: false })
     }
 
     /// Those of trailers, where each name is examined: the same ones, and those with an underscore unless they pass in heads.
@@ -84,20 +89,27 @@ impl StrippedFields {
         if passes_underscores {
             return stripped;
         }
-        let stripped = stripped.unwrap_or(Self { names: Box::default(), underscored: false });
+        let stripped =
+            stripped.unwrap_or(Self { names: Box::default(), underscored: false, everything: false });
         Some(Self { underscored: true, ..stripped })
     }
 
     /// These and others.
     pub(crate) fn with(&self, other: &Self) -> Self {
         let names = [&self.names[..], &other.names].concat();
-        Self { names: names.into(), underscored: self.underscored || other.underscored }
+        Self {
+            names: names.into(),
+            underscored: self.underscored || other.underscored,
+            everything: self.everything || other.everything,
+        }
     }
 
     /// Whether a server may take `name` for one of these.
     pub(crate) fn covers(&self, name: &[u8]) -> bool {
         let mut names = self.names.iter();
-        self.underscored && name.contains(&b'_') || names.any(|known| is_taken_for(known.as_bytes(), name))
+        self.everything
+            || self.underscored && name.contains(&b'_')
+            || names.any(|known| is_taken_for(known.as_bytes(), name))
     }
 }
 

@@ -92,8 +92,8 @@ fn refused(failure: Failure) -> Value {
 fn forwarded(explanation: &RequestExplanation<'_>, forward: &ForwardedRequest<'_>) -> Value {
     let route = explanation.route.expect("what is forwarded has a route");
     let changes = sentence::changes(&route.request_headers);
-    let headers: Vec<String> =
-        sentence::forward_host(&route.forward_host).into_iter().chain(changes).collect();
+    let host = sentence::forward_host(&route.forward_host).into_iter();
+    let headers: Vec<String> = host.chain(sentence::without_headers(route)).chain(changes).collect();
     let upgrade = forward.upgrade.as_ref();
     json!({
         "target": forward.target,

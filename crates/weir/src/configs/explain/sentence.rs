@@ -279,6 +279,11 @@ pub(super) fn forward_host(host: &ForwardHost) -> Option<String> {
     }
 }
 
+/// That no field of the client reaches the server, where it is so.
+pub(super) fn without_headers(route: &Route) -> Option<String> {
+    (!route.forward_headers).then(|| "none of those of the client".to_owned())
+}
+
 /// A share without needless digits: `5 %`, `33.3 %`.
 pub(super) fn percent(share: f64) -> String {
     let text = format!("{share:.1}");

@@ -172,7 +172,8 @@ fn push_forward(
     }
     let route = explanation.route.expect("what is forwarded has a route");
     let changes = sentence::changes(&route.request_headers);
-    for change in sentence::forward_host(&route.forward_host).into_iter().chain(changes) {
+    let host = sentence::forward_host(&route.forward_host).into_iter();
+    for change in host.chain(sentence::without_headers(route)).chain(changes) {
         page.line("header", &change);
     }
     if let Some(fastcgi) = explanation.fastcgi() {

@@ -139,3 +139,30 @@ fn many_servers_are_shown_page_by_page() {
     assert!(metrics.contains("listener=\"web\""));
     assert_eq!(get("/metrics?upstream=none").status, 404);
 }
+
+/// `/stub_status` has the form that programs know from nginx; a route may show it.
+#[test]
+fn counts_are_shown_as_nginx_writes_them() {
+    let origin = Origin::serving("hello");
+    let weir = start(&origin);
+    let mut client = Client::connect(weir.web());
+    for _ in 0..2 {
+        client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        assert_eq!(client.response().text(), "hello");
+    }
+    let shown = || {
+        let response = Client::get_by_address(weir.address("admin"), "/stub_status");
+        assert_eq!(
+            (response.status, response.field("Content-Type")),
+            (200, Some("text/plain; charset=utf-8"))
+        );
+        response.text()
+    };
+    let expected = "Active connections: 1 \nserver accepts handled requests\n 1 1 2 \nReading: 0 Writing: 0 Waiting: 1 \n";
+    eventually("all are counted", || shown() == expected);
+    let refused = Client::exchange(
+        weir.address("admin"),
+        "POST /stub_status HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n",
+    );
+    assert_eq!(refused.status, 405);
+}

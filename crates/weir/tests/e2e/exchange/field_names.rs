@@ -1,6 +1,7 @@
 //! Names of headers that the config gives: over HTTP/1 as they are written, over HTTP/2 in lower case, the same in every spelling for all else.
 
 use crate::harness::http2::H2C;
+use crate::harness::scripts::echo;
 use crate::harness::{Client, Http2Client, Origin, Weir, config_with};
 
 fn names(fields: &[(String, String)], wanted: &str) -> Vec<String> {
@@ -68,4 +69,43 @@ fn a_reload_changes_the_spelling() {
     assert_eq!(shown(), ["X-FooBar"]);
     weir.reload(&text(&origin, "x-fooBAR", ""));
     assert_eq!(shown(), ["x-fooBAR"]);
+}
+
+/// With `forward_headers = false`, servers get what Weir and the route say, and nothing of the client but its request and its body.
+#[test]
+fn fields_of_clients_stay_here_where_the_route_says_so() {
+    let origin = echo();
+    let weir = Weir::start(&config_with(
+        &[origin.named("a")],
+        &format!(
+            "{H2C}[[listener.web.route]]
+             path = \"/bare\"
+             upstream = \"app\"
+             forward_headers = false
+             request_headers.set = {{ X-Own = \"{{header.x-secret}}\" }}
+             [[listener.web.route]]
+             upstream = \"app\""
+        ),
+    ));
+    let head = "Host: a.test\r\nCookie: a=1\r\nAuthorization: Basic eDp5\r\nX-Secret: s\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n\r\nabc";
+    let response = Client::exchange(weir.web(), &format!("POST /bare HTTP/1.1\r\n{head}"));
+    assert_eq!((response.status, response.text().as_str()), (200, "/bareabc"));
+    let mut client = Http2Client::connect(weir.web());
+    let mut fields = client.request("GET", "/bare");
+    fields.extend([("cookie", "a=1"), ("x-secret", "s")]);
+    let stream = client.open(&fields, true);
+    assert_eq!(client.response(stream).status, 200);
+    let response = Client::exchange(weir.web(), &format!("POST /all HTTP/1.1\r\n{head}"));
+    assert_eq!(response.status, 200);
+    let requests = origin.requests();
+    for request in &requests[..2] {
+        for name in ["cookie", "authorization", "x-secret", "content-type"] {
+            assert_eq!(request.field(name), None, "{name}");
+        }
+        assert_eq!(request.field("x-own"), Some("s"), "what the route says may be from the client");
+        assert!(request.field("host").is_some() && request.field("x-forwarded-for").is_some());
+    }
+    for name in ["cookie", "authorization", "x-secret", "content-type"] {
+        assert!(requests[2].field(name).is_some(), "{name}");
+    }
 }

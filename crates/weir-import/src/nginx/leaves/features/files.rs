@@ -56,6 +56,10 @@ fn charset(scope: &Scope<'_>, route: &mut DraftTable) {
 
 fn ranges(scope: &Scope<'_>, route: &mut DraftTable) {
     let Some((statement, text)) = scope.text("max_ranges") else { return };
+    if !route.has("files") && !route.has("cache") {
+        let difference = "ranges of what a server sends are for that server to limit";
+        return scope.ledger.approximated(statement, difference);
+    }
     if let Ok(most) = text.parse::<i64>() {
         route.set("max_ranges", most.clamp(0, 1000), statement);
         scope.ledger.exact(statement);

@@ -1,5 +1,6 @@
 //! Fields of responses: `add_header`, `add_trailer`, `expires`, and what servers say that clients do not get.
 
+use super::super::listen::{WITHOUT_HTTP3, is_quic};
 use super::super::response_rules::{RULES, finish, removed, rule};
 use super::super::scope::Scope;
 use super::super::{units, variables};
@@ -25,7 +26,10 @@ fn added(scope: &Scope<'_>, statement: &Statement, route: &mut DraftTable) {
     let mut words = scope.words(statement);
     let (Some(name), Some(value)) = (words.text(), words.text()) else { return };
     let always = words.flag("always");
-    let template = match variables::shown(scope, value, variables::TemplateUse::Exchange) {
+    if name.eq_ignore_ascii_case("alt-svc") && tells_of_http3(scope, value) {
+        return scope.ledger.approximated(statement, WITHOUT_HTTP3);
+    }
+    let template = match variables::shown(scope, value, variables::TemplateUse::Response) {
         Ok(template) => template,
         Err(unknown) => {
             return scope.ledger.unsupported(statement, &format!("`${}`: {}", unknown.name, unknown.advice));
@@ -66,6 +70,24 @@ fn added(scope: &Scope<'_>, statement: &Statement, route: &mut DraftTable) {
     match template.differences.as_slice() {
         [] => scope.ledger.exact(statement),
         some => some.iter().for_each(|difference| scope.ledger.approximated(statement, difference)),
+    }
+}
+
+/// Whether a value of `Alt-Svc` is about HTTP/3 alone, be it by a map, where nginx speaks it. Another server may speak it in front.
+fn tells_of_http3(scope: &Scope<'_>, value: &str) -> bool {
+    if !scope.server().iter().any(is_quic) {
+        return false;
+    }
+    let tells = |text: &str| {
+        let mut services = text.split(',').map(str::trim);
+        services.all(|service| service.starts_with("h3") || service.starts_with("quic="))
+    };
+    match value.strip_prefix('$').and_then(|name| scope.map(name)) {
+        Some(map) => map
+            .children()
+            .iter()
+            .all(|entry| entry.words.get(1).is_none_or(|word| word.text.is_empty() || tells(&word.text))),
+        None => tells(value),
     }
 }
 

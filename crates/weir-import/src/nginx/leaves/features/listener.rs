@@ -4,6 +4,7 @@ use super::super::scope::Scope;
 use super::super::units;
 use super::set_once;
 use crate::document::{Draft, DraftTable, TomlValue};
+use crate::source::Statement;
 
 pub(super) fn apply(scope: &Scope<'_>, _draft: &mut Draft, listener: &mut DraftTable) {
     timeouts(scope, listener);
@@ -120,7 +121,7 @@ fn client(scope: &Scope<'_>, listener: &mut DraftTable) {
     let ledger = scope.ledger;
     let proxies = scope.all("set_real_ip_from");
     if proxies.is_empty() {
-        return;
+        return client_of_locations(scope, listener);
     }
     let header = scope.text("real_ip_header");
     let name = header.map_or("x-real-ip".to_owned(), |(_, text)| text.to_ascii_lowercase());
@@ -169,6 +170,57 @@ fn client(scope: &Scope<'_>, listener: &mut DraftTable) {
         listener.set_plain("client_address_header", "x-real-ip");
     }
     recursive(scope, &name, listener);
+}
+
+/// Locations that believe proxies, in a server that does not: the listener does where all that asks for addresses is in such locations, and they say
+/// the same.
+fn client_of_locations<'s>(scope: &Scope<'s>, listener: &mut DraftTable) {
+    let (mut own, mut places, mut others_ask) = (Vec::new(), Vec::new(), false);
+    places_of_proxies(scope.server(), &mut own, &mut others_ask);
+    let Some(first) = own.first() else { return };
+    // Servers that share an address are one listener.
+    places_of_proxies(scope.outermost(), &mut places, &mut others_ask);
+    let rules = |place: &'s Statement| -> Vec<&'s Statement> {
+        place.children().iter().filter(|one| OF_CLIENT.contains(&one.name())).collect()
+    };
+    let texts = |place| rules(place).iter().map(|one| one.line()).collect::<Vec<String>>();
+    if others_ask || places.iter().any(|place| texts(place) != texts(first)) {
+        return;
+    }
+    client(&scope.within(first.children()), listener);
+    for statement in own.iter().flat_map(|place| rules(place)).filter(|one| !scope.ledger.is_unsupported(one))
+    {
+        scope.ledger.words(statement).rest();
+        let difference =
+            "the listener believes these proxies: the other locations know clients, too, by what they say";
+        scope.ledger.approximated(statement, difference);
+    }
+}
+
+/// Who the client is.
+const OF_CLIENT: [&str; 3] = ["set_real_ip_from", "real_ip_header", "real_ip_recursive"];
+
+/// Whether a rule is about addresses of clients, which are others where proxies are believed.
+fn asks_for_address(statement: &Statement) -> bool {
+    match statement.name() {
+        "allow" | "deny" | "satisfy" | "limit_req" | "limit_conn" | "geo" | "ip_hash" => true,
+        "if" | "map" | "split_clients" | "hash" => {
+            statement.words.iter().any(|word| word.text.contains("remote_addr"))
+        }
+        _ => false,
+    }
+}
+
+/// The locations that name proxies, and whether any other place has rules about addresses.
+fn places_of_proxies<'s>(block: &'s [Statement], places: &mut Vec<&'s Statement>, others_ask: &mut bool) {
+    *others_ask |= block.iter().any(asks_for_address);
+    for location in block.iter().filter(|one| matches!(one.name(), "server" | "location" | "upstream")) {
+        if location.children().iter().any(|one| one.name() == "set_real_ip_from") {
+            places.push(location);
+        } else {
+            places_of_proxies(location.children(), places, others_ask);
+        }
+    }
 }
 
 /// `real_ip_recursive`, which nginx has off.

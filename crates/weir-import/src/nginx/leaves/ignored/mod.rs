@@ -22,9 +22,19 @@ fn level(scope: &Scope<'_>, draft: &mut Draft, statements: &[Statement], in_loca
     }
 }
 
+/// Whether a proxy is believed anywhere.
+fn has_trusted(statements: &[Statement]) -> bool {
+    statements.iter().any(|one| one.name() == "set_real_ip_from" || has_trusted(one.children()))
+}
+
 /// A location that says what is a matter of its listener.
 fn of_listener(scope: &Scope<'_>, statement: &Statement) {
     if statement.name().contains("real_ip") {
+        let names_one = scope.levels_of_text().into_iter().any(|level| has_trusted(level));
+        if !names_one && statement.name() != "set_real_ip_from" {
+            let why = "no `set_real_ip_from` names a proxy that is believed";
+            return scope.ledger.meaningless(statement, why);
+        }
         let advice = "who the client is holds for a listener as a whole: write it into the server";
         return scope.ledger.unsupported(statement, advice);
     }
@@ -74,6 +84,10 @@ fn lost(scope: &Scope<'_>, statements: &[Statement]) {
 fn leaf(scope: &Scope<'_>, draft: &mut Draft, statement: &Statement, siblings: &[Statement]) {
     let ledger = scope.ledger;
     let name = statement.name();
+    if name == "early_hints" {
+        ledger.words(statement).rest();
+        return ledger.approximated(statement, "responses of servers with 103 pass to all clients");
+    }
     if let Some(difference) = table::switched_off(name, first(statement)) {
         ledger.words(statement).rest();
         return ledger.approximated(statement, difference);

@@ -88,6 +88,20 @@ pub(super) fn switched_off(name: &str, value: &str) -> Option<&'static str> {
 const MEANINGLESS: &Reasons = &[
     (
         &[
+            "http3",
+            "quic_retry",
+            "quic_gso",
+            "quic_host_key",
+            "quic_active_connection_id_limit",
+            "quic_bpf",
+            "http3_hq",
+            "http3_max_concurrent_streams",
+            "http3_stream_buffer_size",
+        ],
+        "there is no HTTP/3 (see `listen ... quic`)",
+    ),
+    (
+        &[
             "daemon",
             "master_process",
             "debug_points",
@@ -229,20 +243,6 @@ pub(super) fn advice(name: &str) -> Option<&'static str> {
 }
 
 const ADVICE: &Reasons = &[
-    (
-        &[
-            "http3",
-            "quic_retry",
-            "quic_gso",
-            "quic_host_key",
-            "quic_active_connection_id_limit",
-            "quic_bpf",
-            "http3_hq",
-            "http3_max_concurrent_streams",
-            "http3_stream_buffer_size",
-        ],
-        "Weir speaks HTTP/2 and HTTP/1.1; leave `quic` out, and `Alt-Svc` with it",
-    ),
     (
         &["uwsgi_pass", "uwsgi_param", "scgi_pass", "scgi_param", "memcached_pass"],
         "have the program speak HTTP or FastCGI",

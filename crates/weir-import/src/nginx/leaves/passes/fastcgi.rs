@@ -131,6 +131,10 @@ fn parameter(scope: &Scope<'_>, statement: &Statement, route: &mut DraftTable) {
     if value.is_empty() && if_not_empty {
         return ledger.by_default(statement, "an empty parameter is left out");
     }
+    if value.contains(char::is_control) {
+        let advice = "a parameter is one line: settings of PHP can stand in the pool of PHP-FPM (`php_admin_value[...]`)";
+        return ledger.unsupported(statement, advice);
+    }
     match variables::shown(scope, value, variables::TemplateUse::Exchange) {
         Ok(template) => {
             route.table("fastcgi").table("params").set(name, template.text, statement);

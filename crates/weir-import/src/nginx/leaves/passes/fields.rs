@@ -25,7 +25,7 @@ pub(super) fn apply(scope: &Scope<'_>, family: PassFamily, route: &mut DraftTabl
     if !has_host {
         forward_host(authority, route, None);
     }
-    body_and_method(scope, family);
+    body_and_method(scope, family, route);
 }
 
 /// `$proxy_host`: the host of the URL, with a port that is not the usual one.
@@ -66,6 +66,9 @@ fn host(scope: &Scope<'_>, statement: &Statement, value: &str, route: &mut Draft
             forward_host(authority, route, Some(statement));
             ledger.exact(statement);
         }
+        _ if is_of_client(scope, value) => {
+            ledger.by_default(statement, "servers get the host that the client has sent");
+        }
         _ => match variables::constant(scope, value) {
             Some(host) if !host.is_empty() => {
                 route.set("forward_host", host, statement);
@@ -80,6 +83,20 @@ fn host(scope: &Scope<'_>, statement: &Statement, value: &str, route: &mut Draft
             ),
         },
     }
+}
+
+/// A map of the host of the client to itself, for requests that name it in `:authority` alone.
+fn is_of_client(scope: &Scope<'_>, value: &str) -> bool {
+    let Some(map) = value.strip_prefix('$').and_then(|name| scope.map(name)) else { return false };
+    let word =
+        |statement: &Statement| statement.words.get(1).map(|word| word.text.clone()).unwrap_or_default();
+    let keeps = |entry: &Statement| match (entry.name(), word(entry).as_str()) {
+        ("default", "$http_host") => true,
+        ("", "$host") => true,
+        _ => false,
+    };
+    let is_kept = map.name() == "map" && word(map) == "$http_host" && map.children().iter().all(keeps);
+    is_kept && map.children().iter().any(|entry| entry.name() == "default")
 }
 
 /// Whether the server listens on ports that clients do not write into `Host`.
@@ -145,12 +162,17 @@ fn one(scope: &Scope<'_>, statement: &Statement, field: &str, value: &str, route
         return ledger.exact(statement);
     }
     if value.contains("$remote_user") && !scope.one("auth_basic").is_some_and(is_basic) {
-        return ledger.unsupported(
+        route.table("request_headers").push("remove", lower, statement);
+        return ledger.approximated(
             statement,
-            "there is no `auth_basic` here, so that the name in `Authorization` is not proved; have servers read that field",
+            "there is no `auth_basic` here, so that no password proves the name in `Authorization`: servers do not get the field",
         );
     }
     match variables::shown(scope, value, variables::TemplateUse::Exchange) {
+        Ok(template) if template.text.is_empty() => {
+            route.table("request_headers").push("remove", lower, statement);
+            ledger.exact(statement);
+        }
         Ok(template) => {
             let headers = route.table("request_headers");
             let has = |table: &DraftTable| table.keys().any(|known| known.eq_ignore_ascii_case(field));
@@ -202,7 +224,7 @@ pub(super) fn is_token(text: &str) -> bool {
 }
 
 /// Requests that are sent in another form.
-fn body_and_method(scope: &Scope<'_>, family: PassFamily) {
+fn body_and_method(scope: &Scope<'_>, family: PassFamily, route: &mut DraftTable) {
     let prefix = family.prefix();
     let default = [
         ("pass_request_body", "on", "servers get the body of the request"),
@@ -214,6 +236,9 @@ fn body_and_method(scope: &Scope<'_>, family: PassFamily) {
             scope.ledger.by_default(statement, why);
         } else if name == "pass_request_body" && !scope.own("internal").is_empty() {
             scope.ledger.by_default(statement, "questions of `auth_request` have no body");
+        } else if name == "pass_request_headers" && text == "off" {
+            route.set("forward_headers", false, statement);
+            scope.ledger.exact(statement);
         } else {
             scope.ledger.unsupported(
                 statement,

@@ -81,6 +81,8 @@ pub(in crate::nginx) fn pass<'s>(
         }
         Err(advice) => {
             scope.ledger.unsupported(statement, &advice);
+            route.remove("upstream");
+            route.remove("split");
             route.set_plain("respond", TomlValue::inline([("status", 502.into())]));
         }
     }

@@ -18,7 +18,7 @@ pub(super) fn apply(
     if scope.is_rewritten && !url.had_variables {
         return Ok(());
     }
-    if url.had_variables && scope.is_rewritten {
+    if url.had_variables && scope.is_rewritten && !without_rewrites(route) {
         return Err("the path is rewritten twice; say in `rewrite` what the server gets".to_owned());
     }
     if url.had_variables {
@@ -58,6 +58,25 @@ pub(super) fn apply(
             Err("nginx does not take a path here; leave it out".to_owned())
         }
     }
+}
+
+/// Leaves out what has changed the path, if that is all it does: a URL with variables replaces the whole of it.
+fn without_rewrites(route: &mut DraftTable) -> bool {
+    let is_break = |rule: &TomlValue| match rule {
+        TomlValue::Inline(keys) => {
+            keys.iter().any(|(key, value)| key == "flag" && *value == TomlValue::from("break"))
+        }
+        _ => false,
+    };
+    let is_all = match route.get("rewrite") {
+        Some(TomlValue::Array(rules)) => rules.iter().all(is_break),
+        Some(_) => false,
+        None => true,
+    };
+    if is_all {
+        route.remove("rewrite");
+    }
+    is_all
 }
 
 /// What differs where the URL has a query.

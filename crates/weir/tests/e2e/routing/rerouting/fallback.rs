@@ -71,6 +71,18 @@ request_headers.set.x-route = "{route}"
 [[listener.web.route]]
 path = "/circle"
 files = { root = "site", fallback = "/circle/{path}" }
+[[listener.web.route]]
+path_regex = '^(.+)\.[0-9]+\.(js|css)$'
+files = { root = "site", fallback = "{match.1}.{match.2}{query}" }
+[[listener.web.route]]
+path_regex = '^/group/(.+)$'
+files = { root = "site", fallback = "{match.1}" }
+[[listener.web.route]]
+path = "/page"
+files = { root = "site", fallback = "{path}.html" }
+[[listener.web.route]]
+path_regex = '\.(js|html)$|^/of-group$'
+upstream = "app"
 "#;
 
 #[test]
@@ -98,6 +110,11 @@ fn what_is_no_file_goes_on() {
     assert_eq!(both(&weir, "GET", "/to-410/none").0, 410);
     assert_eq!(both(&weir, "POST", "/to-404/a.txt").0, 405);
     assert_eq!(both(&weir, "GET", "/circle/x").0, 500);
+    for (target, expected) in
+        [("/a/b.123.js?v=1", "/a/b.js?v=1"), ("/page", "/page.html"), ("/group/of-group", "/of-group")]
+    {
+        assert_eq!(both(&weir, "GET", target), (200, expected.to_owned()), "{target}");
+    }
     // The front is not there for clients.
     assert_eq!(both(&weir, "GET", "/front?page=1").0, 404);
     // A body goes where its request goes.

@@ -54,6 +54,10 @@ fn store(scope: &Scope<'_>, draft: &mut Draft, directive: &str, zone: &str) -> O
     words.option("keys_zone=");
     words.option("levels=");
     words.option("use_temp_path=");
+    if words.option("min_free=").is_some() {
+        let difference = "the cache is as large as `disk.size` says, however much of the disk is free";
+        scope.ledger.approximated(statement, difference);
+    }
     let size = words.option("max_size=").and_then(units::bytes);
     let inactive = words.option("inactive=").and_then(units::duration).unwrap_or_else(|| "10m".to_owned());
     for option in [
@@ -171,6 +175,10 @@ fn stale(scope: &Scope<'_>, prefix: &str, inactive: &str, table: &mut DraftTable
     statuses.sort_unstable();
     if on_error || !statuses.is_empty() {
         table.set("stale_if_error", inactive, statement);
+        if statuses.is_empty() {
+            // No response at all counts in any case; this is a status that no server has.
+            statuses.push(599);
+        }
         if statuses != [500, 502, 503, 504] {
             let list: Vec<TomlValue> = statuses.iter().map(|status| (*status).into()).collect();
             table.set("stale_if_error_status", list, statement);

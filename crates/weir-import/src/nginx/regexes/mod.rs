@@ -3,6 +3,9 @@
 use regex_syntax::hir::literal::{ExtractKind, Extractor, Seq};
 use regex_syntax::hir::{Hir, Look};
 
+// Texts that are known beforehand.
+mod search;
+
 /// An expression, and others that have to be found, or must not be, beside it: what look-ahead at a known place comes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NginxPattern {
@@ -40,6 +43,16 @@ impl NginxPattern {
             "^/(.*)$", "^/.*", "^/.*$", "^(.+)$", "^.+$", "^/?(.*)$",
         ];
         self.beside.is_empty() && all.contains(&text)
+    }
+
+    /// Whether a text that is known beforehand has a match; `None` where it takes too long to tell.
+    pub(super) fn has_match(&self, text: &str) -> Option<bool> {
+        let one = |pattern: &str| search::has_match(&parse(pattern).ok()?, text.as_bytes());
+        let mut found = one(&self.text)?;
+        for (pattern, wanted) in &self.beside {
+            found &= one(pattern)? == *wanted;
+        }
+        Some(found)
     }
 
     /// How many groups it has.
@@ -126,6 +139,10 @@ pub(super) fn escaped(text: &str) -> String {
 fn without_look_around(source: &str) -> Result<(String, Vec<(String, bool)>), String> {
     let mut source = without_literal_behind(source).unwrap_or_else(|| source.to_owned());
     let mut beside = Vec::new();
+    if let Some((before, words)) = tempered(&source) {
+        beside.push((format!("\\.[^.]*(?:{words})[^.]*$"), false));
+        source = format!("{before}\\.[^.]*$");
+    }
     while let Some(at) = source.find("(?!").or_else(|| source.find("(?=")) {
         let wanted = source[at..].starts_with("(?=");
         let end = closing(&source, at).ok_or("a parenthesis is not closed")?;
@@ -136,7 +153,8 @@ fn without_look_around(source: &str) -> Result<(String, Vec<(String, bool)>), St
             return Err("Weir's regular expressions have no look-ahead such as `(?!...)`: they take linear time; write a location of its own for what is left out".to_owned());
         }
         beside.push((format!("{before}(?:{})", &source[at + 3..end]), wanted));
-        source.replace_range(at..=end, "");
+        let groups = groups_in(&source[at + 3..end], wanted)?;
+        source.replace_range(at..=end, &groups);
     }
     if let Some(at) = source.find("(?<!").or_else(|| source.find("(?<=")) {
         let wanted = source[at..].starts_with("(?<=");
@@ -145,9 +163,34 @@ fn without_look_around(source: &str) -> Result<(String, Vec<(String, bool)>), St
             return Err("Weir's regular expressions have no look-behind such as `(?<!...)`: they take linear time; write a location of its own for what is left out".to_owned());
         }
         beside.push((format!("(?:{})$", &source[at + 4..end]), wanted));
-        source.replace_range(at..=end, "");
+        let groups = groups_in(&source[at + 4..end], wanted)?;
+        source.replace_range(at..=end, &groups);
     }
     Ok((source, beside))
+}
+
+/// Groups that keep the numbers of those behind them: in what must not be there, they have no value.
+fn groups_in(source: &str, wanted: bool) -> Result<String, String> {
+    let groups = parse(source).map_or(0, |hir| hir.properties().explicit_captures_len());
+    if groups > 0 && wanted {
+        return Err("a group within look-ahead has no value here: write `(?:...)` there".to_owned());
+    }
+    Ok("()".repeat(groups))
+}
+
+/// `(.*)\\.((?!css|js).)*$`: what stands in front, and the words that are nowhere behind a dot. Behind the last dot is the least, so these words
+/// are asked for there: where another dot would do, the last one does.
+fn tempered(source: &str) -> Option<(&str, &str)> {
+    let (before, rest) = source.split_once("(.*)\\.((?!").or_else(|| source.split_once("(.*)\\.(?:(?!"))?;
+    let words = rest.strip_suffix(").)*$")?;
+    let is_word = |word: &str| {
+        let word = word.strip_suffix("\\b").unwrap_or(word);
+        !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    if before.contains("(?!") || before.contains("(?=") || !words.split('|').all(is_word) {
+        return None;
+    }
+    Some((&source[..before.len() + "(.*)".len()], words))
 }
 
 /// `/\\.(?!well-known).*`: what follows is not this text, spelled out, where nothing else has to follow.
@@ -337,6 +380,11 @@ mod tests {
         let found = pattern(r"^/(?!index|core\/x)(.*)$");
         assert_eq!(found.text, "^/(.*)$");
         assert_eq!(found.beside, vec![("^/(?:index|core/x)".to_owned(), false)]);
+        let found = pattern(r"^/(?!(x|y))(.*)$");
+        assert_eq!((found.text.as_str(), found.groups()), ("^/()(.*)$", 2));
+        let found = pattern(r"^/(a|b)\/(.*)\.((?!ico|js\b).)*$");
+        assert_eq!(found.text, r"^/(a|b)/(.*)\.[^.]*$");
+        assert_eq!(found.beside, vec![(r"\.[^.]*(?:ico|js\b)[^.]*$".to_owned(), false)]);
         assert_eq!(pattern(r"/\.(?!ab).*").text, r"/\.(?:$|[^a]|a(?:$|[^b]))");
         assert_eq!(pattern(r"^/a.*(?<!\.php)$").beside, vec![(r"(?:\.php)$".to_owned(), false)]);
     }
