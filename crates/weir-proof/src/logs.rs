@@ -31,8 +31,31 @@ pub(crate) fn take(facts: &OriginalFacts, servers: &ProofServers) -> LogLines {
     }
     let messages = servers.take_messages();
     let requests = messages.iter().filter(|message| message.contains("HTTP/1")).map(|message| bare(message));
-    found.insert("syslog".to_owned(), requests.map(masked).map(|line| without_size(&line)).collect());
+    let lines = requests.map(masked).map(|line| of_haproxy(&without_size(&line)));
+    found.insert("syslog".to_owned(), lines.collect());
     found
+}
+
+/// A line of HAProxy without what is of the moment: times, and which server of a backend had its turn. Of a request whose path is not in its
+/// normal form, on which Weir matches its rules, the request is left.
+fn of_haproxy(line: &str) -> String {
+    let target = quoted(line).split(' ').nth(1).unwrap_or_default().split('?').next().unwrap_or_default();
+    if target.contains("//") || target.contains("/.") || target.contains('%') {
+        return format!("\"{}\"", quoted(line));
+    }
+    let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+    let is_times = |word: &String| {
+        word.matches('/').count() >= 2
+            && word.bytes().all(|byte| byte.is_ascii_digit() || b"/-+".contains(&byte))
+    };
+    if let Some(at) = words.iter().position(is_times) {
+        words[at] = "#".to_owned();
+        let server = words[..at].last_mut();
+        if let Some(server) = server.filter(|word| !word.ends_with('>')) {
+            *server = server.split('/').next().unwrap_or_default().to_owned();
+        }
+    }
+    words.join(" ")
 }
 
 /// A message without what syslog puts before it: of RFC 3164, or of RFC 5424.
@@ -157,13 +180,21 @@ fn quoted(line: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::{bare, masked};
+    use super::{bare, masked, of_haproxy};
 
     #[test]
     fn what_is_of_the_moment_is_masked() {
         let line = r#"127.0.0.1 - - [29/Nov/2026:10:00:00 +0000] "GET / HTTP/1.1" 200 99 0.012"#;
         assert_eq!(masked(line), r#"127.0.0.1 - - [#] "GET / HTTP/1.1" 200 99 #"#);
         assert_eq!(masked("10.0.0.1:34567 web"), "10.0.0.1:# web");
+    }
+
+    #[test]
+    fn times_and_turns_of_haproxy_are_of_the_moment() {
+        let line = r#"a:# [#] main app/s1 0/0/1/25/26 200 # - - ---- 1/1/0/0/0 0/0 "GET /x HTTP/1.1""#;
+        assert_eq!(of_haproxy(line), r#"a:# [#] main app # 200 # - - ---- 1/1/0/0/0 0/0 "GET /x HTTP/1.1""#);
+        assert_eq!(of_haproxy(r#"a b/<NOSRV> -1/-1/-1 "GET /x H""#), r#"a b/<NOSRV> # "GET /x H""#);
+        assert_eq!(of_haproxy(r#"a b/s 0/0/0 "GET /x/../y H""#), r#""GET /x/../y H""#);
     }
 
     #[test]
