@@ -151,6 +151,14 @@ impl PasswordHash {
         Ok(Self { scheme, text: text.into() })
     }
 
+    /// Hashes a password with SHA-512 of `crypt(3)`. The salt has up to 16 characters of `./0-9A-Za-z`, others for each password.
+    pub fn of_password(password: &[u8], salt: &str) -> Self {
+        let rounds = sha_crypt::Params::RECOMMENDED;
+        let hash = crypt::sha512(salt.as_bytes(), rounds, password).into_boxed_str();
+        let text = format!("$6${salt}${hash}").into();
+        Self { scheme: Scheme::Sha512 { rounds: 5000, salt: salt.into(), hash }, text }
+    }
+
     /// The text that it was read from.
     pub fn text(&self) -> &str {
         &self.text
@@ -357,6 +365,16 @@ mod tests {
             Strength::Good,
         ),
     ];
+
+    #[test]
+    fn a_password_is_hashed() {
+        let hash = PasswordHash::of_password(b"secret", "saltstring");
+        assert_eq!(
+            Some(hash.text()),
+            KNOWN.iter().map(|(_, text, _)| *text).find(|text| text.starts_with("$6$"))
+        );
+        assert_eq!(PasswordHash::parse(hash.text()).as_ref(), Ok(&hash));
+    }
 
     #[test]
     fn known_passwords() {

@@ -31,8 +31,40 @@ pub(crate) fn take(facts: &OriginalFacts, servers: &ProofServers) -> LogLines {
     }
     let messages = servers.take_messages();
     let requests = messages.iter().filter(|message| message.contains("HTTP/1")).map(|message| bare(message));
-    found.insert("syslog".to_owned(), requests.map(masked).map(|line| without_size(&line)).collect());
+    let lines = requests.map(masked).map(|line| of_haproxy(&without_size(&line)));
+    found.insert("syslog".to_owned(), lines.collect());
     found
+}
+
+/// A line of HAProxy without what is of the moment: times, connections, and which server of a backend had its turn. Of a request whose path is
+/// not in its normal form, on which Weir matches its rules, the request is left. What no backend takes is Weir's own answer (`LR`), and none of a
+/// server (`SC`); states of the cookie for persistence are HAProxy's.
+fn of_haproxy(line: &str) -> String {
+    let target = quoted(line).split(' ').nth(1).unwrap_or_default().split('?').next().unwrap_or_default();
+    if target.contains("//") || target.contains("/.") || target.contains('%') {
+        return format!("\"{}\"", quoted(line));
+    }
+    let is_of_moment = |word: &str| {
+        word.contains('/') && word.bytes().all(|byte| byte.is_ascii_digit() || b"/-+".contains(&byte))
+    };
+    let words: Vec<&str> = line.split(' ').collect();
+    let has_no_server = words.iter().any(|word| word.ends_with("/<NOSRV>"));
+    let is_state = |word: &str| {
+        word.len() == 4
+            && word.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-')
+            && word != "HTTP"
+    };
+    let word = |at: usize| match words[at] {
+        word if is_of_moment(word) => "#".to_owned(),
+        "SC--" if has_no_server => "LR--".to_owned(),
+        word if word.ends_with("/<NOSRV>") => "<NOSRV>".to_owned(),
+        word if is_state(word) => format!("{}--", &word[..2]),
+        word if words.get(at + 1).is_some_and(|next| is_of_moment(next)) && !word.ends_with('>') => {
+            word.split('/').next().unwrap_or_default().to_owned()
+        }
+        word => word.to_owned(),
+    };
+    (0..words.len()).map(word).collect::<Vec<_>>().join(" ")
 }
 
 /// A message without what syslog puts before it: of RFC 3164, or of RFC 5424.
@@ -157,13 +189,23 @@ fn quoted(line: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::{bare, masked};
+    use super::{bare, masked, of_haproxy};
 
     #[test]
     fn what_is_of_the_moment_is_masked() {
         let line = r#"127.0.0.1 - - [29/Nov/2026:10:00:00 +0000] "GET / HTTP/1.1" 200 99 0.012"#;
         assert_eq!(masked(line), r#"127.0.0.1 - - [#] "GET / HTTP/1.1" 200 99 #"#);
         assert_eq!(masked("10.0.0.1:34567 web"), "10.0.0.1:# web");
+    }
+
+    #[test]
+    fn times_and_turns_of_haproxy_are_of_the_moment() {
+        let line = r#"a:# [#] main app/s1 0/0/1/25/26 200 # - - ---- 1/1/0/0/0 0/0 "GET /x HTTP/1.1""#;
+        assert_eq!(of_haproxy(line), r##"a:# [#] main app # 200 # - - ---- # # "GET /x HTTP/1.1""##);
+        assert_eq!(of_haproxy(r#"a b/s 0/0/0 --NI "GET /x H""#), r##"a b # ---- "GET /x H""##);
+        let line = r#"a w/<NOSRV> -1/-1/-1 503 # SC-- 1/1 "GET /x H""#;
+        assert_eq!(of_haproxy(line), r##"a <NOSRV> # 503 # LR-- # "GET /x H""##);
+        assert_eq!(of_haproxy(r#"a b/s 0/0/0 "GET /x/../y H""#), r#""GET /x/../y H""#);
     }
 
     #[test]

@@ -128,8 +128,10 @@ fn check_upstreams(
     upstreams
 }
 
+/// A config without listeners has at least the status page.
 fn report_missing_listener(text: &SpannedTable<Document>, diagnostics: &mut Vec<Diagnostic>) {
-    if text.value.listener.0.is_empty() && text.is_missing("listener") {
+    let has_page = text.value.admin.written("address").is_some();
+    if text.value.listener.0.is_empty() && text.is_missing("listener") && !has_page {
         let help = "write `[listener.web]` with an `address` such as `\":8080\"` and an `upstream`";
         diagnostics
             .push(Diagnostic::new(DiagnosticKind::MissingKey, text.span, "there is no listener").help(help));

@@ -105,8 +105,17 @@ choice! {
         Deny = "deny",
         /// they are refused after a while, so that an attacker is slowed down
         Tarpit = "tarpit",
+        /// their connection is closed without an answer; of HTTP/2, their stream
+        Close = "close",
         /// they go on, with the text of the entry as `{tag}`
         Tag = "tag",
+    }
+}
+
+impl ListAction {
+    /// Whether requests in the list get no further.
+    pub const fn refuses(self) -> bool {
+        matches!(self, Self::Deny | Self::Tarpit | Self::Close)
     }
 }
 

@@ -14,7 +14,7 @@ section! {
     #[derive(Debug, Clone)]
     pub(crate) struct ListText at "list.NAME" {
         /// What becomes of requests that are in it. A list that only says which peers are trusted, or exempt from limits on connections, needs none.
-        action: ListAction = optional, like "nginx `allow`, `deny`; HAProxy `http-request deny`, `http-request tarpit`";
+        action: ListAction = optional, like "nginx `allow`, `deny`, `return 444`; HAProxy `http-request deny`, `http-request tarpit`, `http-request reject`, `http-request silent-drop`";
         /// Key to look up: the client address, matched against networks; or other text with [placeholders](#placeholders), which must equal
         /// an entry. A key with `{user}` or `{jwt.NAME}` is evaluated after authentication. If a header has several lines, one match is
         /// enough; with `allow`, all lines must match.

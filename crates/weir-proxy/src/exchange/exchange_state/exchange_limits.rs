@@ -3,7 +3,7 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use weir_config::{AccessList, Feature, LimitRate, Stage};
+use weir_config::{AccessList, Feature, LimitRate, ListAction, Stage};
 use weir_http::FieldWriter;
 use weir_traffic::limit::BucketLevel;
 use weir_traffic::table::ExchangeResult;
@@ -205,6 +205,11 @@ impl AskedLimits {
             RuleInForce::Limit(plan) => self.refusal.map(|_| self.status.unwrap_or(plan.config.status)),
             RuleInForce::List(list) => Some(list.status),
         }
+    }
+
+    /// Whether the list that has refused the exchange wants no answer for it.
+    pub(in crate::exchange) fn wants_no_answer(&self) -> bool {
+        matches!(&self.by, Some(RuleInForce::List(list)) if list.action == ListAction::Close)
     }
 
     /// The name of the limit or the list that has refused or delayed it; empty without one.

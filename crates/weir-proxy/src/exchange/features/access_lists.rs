@@ -223,7 +223,7 @@ fn holds<U>(
 ) -> bool {
     let values = TemplateValues::new(context, place.route);
     match conditions::has_too_many(&values, condition) {
-        true => matches!(action, ListAction::Deny | ListAction::Tarpit),
+        true => action.refuses(),
         false => condition.holds(&values),
     }
 }
@@ -237,8 +237,7 @@ fn find_text<'a>(
 ) -> Option<(u8, &'a str)> {
     let key = RuleKey::new(values, &list.key);
     if key.count() > KEY_TEXTS_MAX {
-        let refuses = matches!(list.action, ListAction::Deny | ListAction::Tarpit);
-        return refuses.then_some((AccessList::WHOLE_KEY_BITS, ""));
+        return list.action.refuses().then_some((AccessList::WHOLE_KEY_BITS, ""));
     }
     let mut found = (0..key.count()).map(|place| {
         key.write(place, text);
@@ -246,7 +245,9 @@ fn find_text<'a>(
     });
     match list.action {
         ListAction::Allow => found.try_fold(None, |_, one| one.map(Some)).flatten(),
-        ListAction::Deny | ListAction::Tarpit | ListAction::Tag => found.find_map(|one| one),
+        ListAction::Deny | ListAction::Tarpit | ListAction::Close | ListAction::Tag => {
+            found.find_map(|one| one)
+        }
     }
 }
 

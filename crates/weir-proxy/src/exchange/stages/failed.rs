@@ -1,6 +1,6 @@
 //! An exchange has failed, at whichever stage, and the client has nothing of a response yet.
 
-use weir_observe::Failure;
+use weir_observe::{Cause, Failure};
 
 use crate::exchange::context::Context;
 use crate::exchange::exchange_state::stream::ClientStream;
@@ -16,6 +16,10 @@ pub(in crate::exchange) async fn answer(
     context: &mut Context<'_, impl ClientStream, impl Servers>,
     failure: Failure,
 ) -> Option<End> {
+    if failure.cause == Cause::AccessDenied && context.exchange.limits.wants_no_answer() {
+        context.exchange.record.failure = Some(failure);
+        return Some(End::Closed);
+    }
     let failure = match cache::response::instead_of_failure(context, failure).await {
         Some(Ok(end)) => return Some(end),
         Some(Err(failure)) => failure,

@@ -149,10 +149,10 @@ pub(super) fn lines(explanation: &RequestExplanation<'_>) -> Vec<(&'static str, 
 fn satisfy(explanation: &RequestExplanation<'_>) -> Option<String> {
     let route = explanation.route?;
     route.access.as_ref().filter(|access| access.satisfy == Satisfy::Any)?;
-    let by_network = route.lists.iter().filter(|list| {
-        list.when.is_none()
-            && matches!(list.action, ListAction::Allow | ListAction::Deny | ListAction::Tarpit)
-    });
+    let by_network = route
+        .lists
+        .iter()
+        .filter(|list| list.when.is_none() && (list.action == ListAction::Allow || list.action.refuses()));
     let entry =
         |list: &Arc<AccessList>| list.find_address(explanation.request.source()).map(|(bits, _)| bits);
     let mut decides: Option<(u8, &Arc<AccessList>)> = None;

@@ -124,6 +124,33 @@ fn a_refusal_is_put_off_once() {
     assert_eq!(origin.requests().len(), 0);
 }
 
+/// The connection is closed, and the log has the list; other streams of HTTP/2 go on.
+#[test]
+fn a_refusal_may_have_no_answer() {
+    let origin = echo();
+    let weir = Weir::start(&config(
+        &origin,
+        "listener.web.lists = \"bad\"
+         listener.web.error_pages = [{ status = 403, then = \"/page\" }]
+         list.bad = { action = \"close\", when = 'path.startsWith(\"/bad\")' }",
+    ));
+    let mut client = Client::connect(weir.web());
+    assert_eq!(client.fetch("/good").status, 200);
+    client.send_get("/bad");
+    assert_eq!(client.take_to_end().0, b"");
+    let mut client = Client::connect(weir.web());
+    client.send("POST /bad HTTP/1.1\r\nHost: a.test\r\nContent-Length: 5\r\n\r\nhello");
+    assert_eq!(client.take_to_end().0, b"");
+    let mut client = Http2Client::connect(weir.web());
+    let stream = client.get("/bad");
+    client.wait_for_reset(stream);
+    assert_eq!(client.fetch("/good").status, 200);
+    let refused = "127.0.0.1 403 bad - access-denied";
+    let answered = "127.0.0.1 200 - - -";
+    assert_eq!(weir.access_log(5), [answered, refused, refused, refused, answered]);
+    assert_eq!(origin.requests().len(), 2);
+}
+
 /// A file of 100 000 networks is read again when it changes.
 #[test]
 fn a_file_that_changes_is_read_again() {
