@@ -73,6 +73,32 @@ const fn rule(
     DifferenceRule { name, verdict, applies }
 }
 
+/// Parameters of FastCGI that Weir sends in any case.
+const OF_CGI: [&str; 22] = [
+    "CONTENT_LENGTH",
+    "CONTENT_TYPE",
+    "DOCUMENT_ROOT",
+    "DOCUMENT_URI",
+    "GATEWAY_INTERFACE",
+    "HTTPS",
+    "PATH_INFO",
+    "PATH_TRANSLATED",
+    "QUERY_STRING",
+    "REDIRECT_STATUS",
+    "REMOTE_ADDR",
+    "REMOTE_USER",
+    "REQUEST_METHOD",
+    "REQUEST_SCHEME",
+    "REQUEST_URI",
+    "SCRIPT_FILENAME",
+    "SCRIPT_NAME",
+    "SERVER_ADDR",
+    "SERVER_NAME",
+    "SERVER_PORT",
+    "SERVER_PROTOCOL",
+    "SERVER_SOFTWARE",
+];
+
 use DifferenceVerdict::{Deliberate, Equal};
 
 /// All rules; the first that applies decides.
@@ -97,7 +123,7 @@ pub(crate) const RULES: &[DifferenceRule] = &[
     rule("empty-query", Equal, |case| {
         let bare = |text: &str| text.trim_end_matches('?').to_owned();
         case.is(&["request line", "field location", "header REQUEST_URI"])
-            && bare(&case.difference.original) == bare(&case.difference.weir)
+            && bare(&case.difference.original) == bare(case.difference.weir.trim_end_matches('&'))
             || case.is(&["body"]) && case.target.ends_with('?')
     }),
     rule("types", Equal, |case| {
@@ -113,10 +139,26 @@ pub(crate) const RULES: &[DifferenceRule] = &[
         case.is(&["field accept-ranges", "field last-modified"]) && case.theirs.seen.is_empty()
             || case.is(&["field content-type"])
                 && case.is_of_file()
-                && case.difference.original == "application/octet-stream"
+                && ["application/octet-stream", "text/plain"]
+                    .iter()
+                    .any(|kind| case.difference.original.starts_with(kind))
+    }),
+    rule("text-types", Deliberate, |case| {
+        let path = case.target.split('?').next().unwrap_or_default();
+        let has_extension = path.rsplit('/').next().is_some_and(|name| name.contains('.'));
+        case.is(&["field content-type"])
+            && case.theirs.seen.is_empty()
+            && case.theirs.answer.field("last-modified").is_none()
+            && (has_extension || case.ours.answer.body.is_empty())
+    }),
+    rule("welcome", Deliberate, |case| {
+        let body = String::from_utf8_lossy(&case.theirs.answer.body);
+        case.is(&["status"]) && case.ours.answer.status() == 404 && body.contains("Welcome to nginx!")
     }),
     rule("vary", Deliberate, |case| {
-        case.is(&["field vary"]) && case.difference.weir.contains("accept-encoding")
+        case.is(&["field vary"])
+            && (case.difference.weir.contains("accept-encoding")
+                || case.ours.answer.field("weir-reason").is_some())
     }),
     rule("told-more", Deliberate, |case| {
         let told = [
@@ -125,13 +167,22 @@ pub(crate) const RULES: &[DifferenceRule] = &[
             "header x-forwarded-port",
             "header x-forwarded-proto",
         ];
-        case.is(&told) && case.is_only_weir()
+        let name = case.difference.aspect.strip_prefix("header ").unwrap_or_default();
+        (case.is(&told) || OF_CGI.contains(&name)) && case.is_only_weir()
+    }),
+    rule("cgi", Deliberate, |case| {
+        let name = case.difference.aspect.strip_prefix("header HTTP_").unwrap_or_default();
+        let is_left_out = ["CONTENT_LENGTH", "CONTENT_TYPE", "CONNECTION", "UPGRADE", "X_REAL_IP"]
+            .contains(&name)
+            || name.starts_with("X_FORWARDED_");
+        is_left_out && case.difference.weir.is_empty() || case.is(&["header SERVER_NAME"])
     }),
     rule("claims", Deliberate, |case| {
         let name = case.difference.aspect.strip_prefix("header ").unwrap_or_default();
         ["x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"].contains(&name)
             && case.fields.iter().any(|(given, value)| {
-                given.eq_ignore_ascii_case(name) && case.difference.original.contains(value.as_str())
+                let sides = [&case.difference.original, &case.difference.weir];
+                given.eq_ignore_ascii_case(name) && sides.iter().any(|side| side.contains(value.as_str()))
             })
     }),
     rule("above-root", Deliberate, |case| {
@@ -178,8 +229,31 @@ pub(crate) const RULES: &[DifferenceRule] = &[
             && !case.ours.seen.is_empty()
             && case.is(&["status", "seen", "body"])
     }),
+    rule("no-server", Deliberate, |case| {
+        case.is(&["status"])
+            && (case.difference.original.as_str(), case.difference.weir.as_str()) == ("502", "503")
+            && case.theirs.seen.is_empty()
+            && case.ours.seen.is_empty()
+    }),
     rule("body-size", Deliberate, |case| {
-        case.is(&["status"]) && case.difference.original == "413" && case.ours.seen.is_empty()
+        case.is(&["status"])
+            && [&case.difference.original, &case.difference.weir].contains(&&"413".to_owned())
+            && case.theirs.seen.is_empty()
+            && case.ours.seen.is_empty()
+    }),
+    rule("stored-parts", Deliberate, |case| {
+        let asks = case.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("range"));
+        let (original, weir) = (case.difference.original.as_str(), case.difference.weir.as_str());
+        let is_of_cache = case.theirs.seen.is_empty() && case.ours.seen.is_empty();
+        is_of_cache && asks && case.is(&["status"]) && (original, weir) == ("200", "206")
+            || matches!((original, weir), ("", "BYPASS") | ("BYPASS", "MISS"))
+    }),
+    rule("own-redirects", Deliberate, |case| {
+        // What servers say of themselves, though they are told the host of the client.
+        let host =
+            case.ours.seen.first().and_then(|seen| seen.fields.iter().find(|(name, _)| name == "host"));
+        let authority = case.difference.weir.split("://").nth(1).and_then(|rest| rest.split('/').next());
+        case.is(&["field location"]) && authority.is_some_and(|one| host.is_some_and(|(_, host)| host != one))
     }),
     rule("refused", Deliberate, |case| {
         let is_refusal = |outcome: &ProofOutcome| {

@@ -29,7 +29,7 @@ struct HostVariant {
 /// Puts the routes of all servers into the listener.
 pub(super) fn arrange(servers: &[ArrangedServer<'_, '_>], listener: &mut DraftTable) {
     let is_alone = servers.len() == 1 && servers[0].is_default;
-    let by_test = servers.iter().any(|server| !server.is_default && !server.names.tests.is_empty());
+    let by_test = servers.iter().any(|server| !server.is_default && server.names.has_tests());
     let in_order = by_test || servers.iter().any(|server| is_inverted(&server.routes));
     if in_order {
         listener.set_plain("route_order", "file");
@@ -120,48 +120,54 @@ fn hosts_of(
         rank: (rank, std::cmp::Reverse(len)),
         server: index,
     };
+    let always = || NginxTest::Known(true);
     if is_alone {
-        return vec![variant(Vec::new(), NginxTest::Known(true), 3, 0)];
+        return vec![variant(Vec::new(), always(), 4, 0)];
     }
     let names = server.names;
-    let others: Vec<String> = servers
-        .iter()
-        .enumerate()
-        .filter(|(other, _)| *other != index)
-        .flat_map(|(_, other)| other.names.wildcards.iter().cloned())
-        .collect();
-    let has_tests =
-        servers.iter().enumerate().any(|(other, one)| other != index && !one.names.tests.is_empty());
-    let is_named = names.is_below(&others) || in_order && has_tests && !names.is_empty();
-    let longest = names.wildcards.iter().map(String::len).max().unwrap_or(0);
+    let others = || servers.iter().enumerate().filter(|(other, _)| *other != index).map(|(_, one)| one.names);
+    let wildcards: Vec<String> = others().flat_map(|names| names.wildcards.iter().cloned()).collect();
+    let is_below = names.is_below(&wildcards);
+    let named: Vec<String> = names.exact.iter().chain(&names.wildcards).cloned().collect();
+    let is_named = is_below || in_order && others().any(ServerNames::has_tests);
+    if server.is_default && is_named && !in_order && !named.is_empty() {
+        let hosts = named.into_iter().chain(["*".to_owned()]).collect();
+        return vec![variant(hosts, always(), 4, 0)];
+    }
     let mut variants = Vec::new();
+    let has_nested = || wildcards.iter().any(|other| names.wildcards.iter().any(|own| nests(own, other)));
+    if server.is_default && !is_named || named.is_empty() {
+        // What no other name takes is for this server anyway.
+    } else if in_order && (is_below || has_nested()) {
+        // Each name at its place among those of the other servers.
+        if !names.exact.is_empty() {
+            variants.push(variant(names.exact.clone(), always(), 0, 0));
+        }
+        let each = names.wildcards.iter();
+        variants.extend(each.map(|wildcard| variant(vec![wildcard.clone()], always(), 1, wildcard.len())));
+    } else {
+        let longest = names.wildcards.iter().map(String::len).max().unwrap_or(0);
+        variants.push(variant(named, always(), u8::from(longest > 0), longest));
+    }
+    if !server.is_default || in_order && others().any(ServerNames::has_tests) {
+        for begin in &names.beginnings {
+            let test = NginxTest::text(format!("host.startsWith(\"{begin}\")"));
+            variants.push(variant(Vec::new(), test, 2, begin.len()));
+        }
+        if !names.tests.is_empty() {
+            variants.push(variant(Vec::new(), NginxTest::any(names.tests.iter().cloned()), 3, 0));
+        }
+    }
     if server.is_default {
-        let named: Vec<String> = names.exact.iter().chain(&names.wildcards).cloned().collect();
-        if is_named && !in_order && !named.is_empty() {
-            let hosts = named.into_iter().chain(["*".to_owned()]).collect();
-            return vec![variant(hosts, NginxTest::Known(true), 3, 0)];
-        }
-        if is_named && !named.is_empty() {
-            let rank = if names.wildcards.is_empty() { 0 } else { 1 };
-            variants.push(variant(named, NginxTest::Known(true), rank, longest));
-        }
-        variants.push(variant(Vec::new(), NginxTest::Known(true), 3, 0));
-        return variants;
-    }
-    let apart = in_order && names.is_below(&others) && !names.wildcards.is_empty();
-    if apart {
-        variants.push(variant(names.exact.clone(), NginxTest::Known(true), 0, 0));
-        variants.push(variant(names.wildcards.clone(), NginxTest::Known(true), 1, longest));
-        variants.retain(|variant| !variant.hosts.is_empty());
-    } else if !names.exact.is_empty() || !names.wildcards.is_empty() {
-        let rank = if names.wildcards.is_empty() { 0 } else { 1 };
-        let hosts = names.exact.iter().chain(&names.wildcards).cloned().collect();
-        variants.push(variant(hosts, NginxTest::Known(true), rank, longest));
-    }
-    if !names.tests.is_empty() {
-        variants.push(variant(Vec::new(), NginxTest::any(names.tests.iter().cloned()), 2, 0));
+        variants.push(variant(Vec::new(), always(), 4, 0));
     }
     variants
+}
+
+/// Whether hosts may be below both of two patterns such as `*.a.test`.
+fn nests(one: &str, other: &str) -> bool {
+    let (one, other) = (one.trim_start_matches('*'), other.trim_start_matches('*'));
+    one != other && (one.ends_with(other) || other.ends_with(one))
 }
 
 /// Whether a route comes later in Weir's order by specificity than another one which it has to come before.

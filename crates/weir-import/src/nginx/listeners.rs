@@ -158,7 +158,11 @@ fn routes_of<'s>(
         inner.has_tls = Some(group.tls);
         // What no location takes has pages and fields, too; directives alone have to be of something.
         let has_location = server.block.iter().any(|one| one.name() == "location");
-        let needs_all = !is_alone || !has_location || inner.one("error_page").is_some();
+        let is_always = |one: &&Statement| one.words.iter().skip(3).any(|word| word.text == "always");
+        let needs_all = !is_alone
+            || !has_location
+            || inner.one("error_page").is_some()
+            || inner.all("add_header").iter().any(is_always);
         let ServerRoutes { mut routes, rewrites } =
             routes::routes(&inner, draft, server, is_alone, needs_all);
         if !rewrites.is_empty() {
@@ -225,7 +229,11 @@ fn without_circles(
 fn leads_to_another_host(routes: &[routes::RouteDraft], names: &ServerNames<'_>) -> bool {
     let targets = routes.iter().filter(|route| {
         route.test == NginxTest::Known(true)
-            && matches!(route.matcher, NginxMatcher::Any | NginxMatcher::Prefix(_))
+            && match &route.matcher {
+                NginxMatcher::Any => true,
+                NginxMatcher::Prefix(path) => path == "/",
+                _ => false,
+            }
     });
     let mut hosts = targets.filter_map(|route| {
         let to = route.table.get_table("redirect")?.text("to")?;
@@ -334,6 +342,13 @@ pub(super) fn settle_structure(scope: &Scope<'_>, block: &[Statement]) {
             "merge_slashes" => {
                 ledger.unsupported(statement, "paths are always compared in their normal form");
             }
+            "server_name_in_redirect" if word() == Some("on") => ledger.approximated(
+                statement,
+                "redirects keep the host of the request: write the host into those that Weir makes (`redirect.to`)",
+            ),
+            "port_in_redirect" if word() == Some("off") && names_hosts(block) => {
+                ledger.approximated(statement, "redirects name the port of the request, if it has one");
+            }
             "port_in_redirect" | "absolute_redirect" | "server_name_in_redirect" => {
                 ledger.meaningless(statement, "redirects that Weir makes by itself name a path alone");
             }
@@ -341,4 +356,12 @@ pub(super) fn settle_structure(scope: &Scope<'_>, block: &[Statement]) {
         }
         settle_structure(scope, statement.children());
     }
+}
+
+/// Whether `absolute_redirect` is turned on beside these statements.
+fn names_hosts(block: &[Statement]) -> bool {
+    let is_on = |one: &Statement| {
+        one.name() == "absolute_redirect" && one.words.get(1).is_some_and(|word| word.text == "on")
+    };
+    block.iter().any(is_on)
 }

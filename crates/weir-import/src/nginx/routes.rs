@@ -168,7 +168,8 @@ impl<'s> RouteMaker<'_, 's> {
     fn whole_server(&mut self, way: NginxWay<'s>) {
         let ways = split(way, self.server.block).into_iter().flat_map(|way| by_bare_host(way, self.server));
         let ways: Vec<NginxWay<'s>> = ways.collect();
-        for way in ways {
+        for mut way in ways {
+            self.once(&mut way);
             let statement = match way.end {
                 NginxWayEnd::Return(statement) => Some(statement),
                 _ => self.server.statement,
@@ -177,6 +178,33 @@ impl<'s> RouteMaker<'_, 's> {
             finish(self.draft, &way, None, &mut table);
             self.push(NginxMatcher::Any, way.test.clone(), table, 0);
         }
+    }
+
+    /// A rewrite in front of all locations is asked once in nginx, here for each path: so not for that which it has made.
+    fn once(&self, way: &mut NginxWay<'s>) {
+        let (NginxWayEnd::Rewritten, Some(rule)) = (&way.end, way.rewrites.last()) else { return };
+        if rule.redirect().is_some() || !rule.may_match_again() {
+            return;
+        }
+        let (statement, ledger) = (rule.statement, way.scope.ledger);
+        let path = rule.replacement.split('?').next().unwrap_or_default();
+        let literal: String = path.chars().take_while(|c| !matches!(c, '$' | '{')).collect();
+        let made = if literal == path {
+            NginxTest::text(format!("path == \"{literal}\""))
+        } else if literal.len() > 1 {
+            let difference =
+                "it is not for paths that begin as those that it makes, where nginx asks it once";
+            ledger.approximated(statement, difference);
+            NginxTest::begins(&literal)
+        } else {
+            ledger.unsupported(
+                statement,
+                "here it would be asked again for what it has made: write it into the locations",
+            );
+            way.end = NginxWayEnd::Refused(statement);
+            return;
+        };
+        way.test = NginxTest::all([way.test.clone(), made.not()]);
     }
 
     /// Rewrites in front of all locations that a condition or a host is needed for.
@@ -326,23 +354,56 @@ fn is_named(location: &NginxLocation<'_>) -> bool {
     matches!(location.matcher, NginxMatcher::Named(_))
 }
 
-/// `limit_except GET { deny all; }`: the methods that are refused.
+/// `limit_except GET { allow 10.0.0.0/8; deny all; }`: the methods that are refused, but for some addresses. What else it asks for is refused
+/// to all.
 fn limited_methods<'s>(way: &NginxWay<'s>) -> Option<(NginxTest, &'s Statement)> {
     let statement = way.scope.one("limit_except")?;
-    let [deny] = statement.children() else { return None };
-    let is_all = deny.name() == "deny" && way.scope.words(deny).text() == Some("all");
-    if !is_all || !matches!(way.end, NginxWayEnd::Content) {
+    if !matches!(way.end, NginxWayEnd::Content) {
         return None;
     }
+    let ledger = way.scope.ledger;
     let mut methods: Vec<String> =
-        way.scope.words(statement).rest().iter().map(|word| word.text.to_ascii_uppercase()).collect();
+        ledger.words(statement).rest().iter().map(|word| word.text.to_ascii_uppercase()).collect();
     if methods.iter().any(|method| method == "GET") && !methods.iter().any(|method| method == "HEAD") {
         methods.push("HEAD".to_owned());
     }
     let list: Vec<String> = methods.iter().map(|method| format!("\"{method}\"")).collect();
-    way.scope.ledger.exact(statement);
-    way.scope.ledger.exact(deny);
-    Some((NginxTest::text(format!("method in [{}]", list.join(", "))).not(), statement))
+    let others = NginxTest::text(format!("method in [{}]", list.join(", "))).not();
+    let Some((deny, allows)) = statement.children().split_last() else {
+        ledger.meaningless(statement, "it asks for nothing");
+        return None;
+    };
+    let address = |one: &Statement| {
+        let text = one.words.get(1)?.text.as_str();
+        let host = text.split('/').next()?;
+        (one.name() == "allow" && host.parse::<std::net::IpAddr>().is_ok()).then(|| format!("'{text}'"))
+    };
+    let is_all = deny.name() == "deny" && deny.words.get(1).is_some_and(|word| word.text == "all");
+    let addresses: Option<Vec<String>> = allows.iter().map(address).collect();
+    let (true, Some(addresses)) = (is_all, addresses) else {
+        ledger.unsupported(
+            statement,
+            "all other methods are refused: write a route with `method`, and what it asks for",
+        );
+        statement
+            .children()
+            .iter()
+            .for_each(|one| ledger.unsupported(one, "the block around it is not imported"));
+        return Some((others, statement));
+    };
+    ledger.exact(statement);
+    for one in statement.children() {
+        ledger.words(one).rest();
+        ledger.exact(one);
+    }
+    let test = match addresses.as_slice() {
+        [] => others,
+        some => {
+            let known = NginxTest::text(format!("client_address in [{}]", some.join(", ")));
+            NginxTest::all([others, known.not()])
+        }
+    };
+    Some((test, statement))
 }
 
 /// A location by name is one route: conditions in it cannot choose another.
@@ -527,10 +588,42 @@ fn content<'s>(
             "there is no `root`: scripts are below the folder that nginx of distributions has",
         );
     }
+    let is_script = |own: &DraftTable| own.has("script") || own.has("split_path");
+    if pass.name() == "fastcgi_pass"
+        && table.has("upstream")
+        && !table.has("files")
+        && !table.get_table("fastcgi").is_some_and(is_script)
+        && !names_scripts(matcher)
+    {
+        let difference =
+            "a path in which no name ends with `.php` is answered 404: set `fastcgi.script`, or `split_path`";
+        scope.ledger.approximated(pass, difference);
+    }
     if !["upstream", "split", "respond", "redirect"].iter().any(|key| table.has(key)) {
         unavailable(pass, table);
     }
     if let Some(tried) = scope.own("try_files").last().filter(|_| place.tries) {
         super::scripts::tried(scope, pass, tried, table);
+    }
+}
+
+/// Whether all paths that match name a script of PHP.
+fn names_scripts(matcher: &NginxMatcher) -> bool {
+    match matcher {
+        NginxMatcher::Exact(path) => path.to_ascii_lowercase().ends_with(".php"),
+        NginxMatcher::Regex(pattern) => {
+            let ends = [
+                r"\.php$",
+                r"\.php(/|$)",
+                r"\.php(?:/|$)",
+                r"\.php(?:$|/)",
+                r"\.php($|/)",
+                r"\.php(/.*)?$",
+                r"\.php(?:/.*)?$",
+                r"\.php/",
+            ];
+            ends.iter().any(|end| pattern.text.ends_with(end))
+        }
+        _ => false,
     }
 }

@@ -50,6 +50,14 @@ impl<'s> ScopeLevel<'s> {
     }
 }
 
+/// How many statements there are in a block, and in those of these names in it.
+fn sets(block: &[Statement], is_set: &dyn Fn(&Statement) -> bool, into: &[&str]) -> usize {
+    let inner = |one: &Statement| {
+        if into.contains(&one.name()) { sets(one.children(), is_set, into) } else { 0 }
+    };
+    block.iter().map(|one| usize::from(is_set(one)) + inner(one)).sum()
+}
+
 fn has_internal(block: &[Statement]) -> bool {
     block.iter().any(|one| one.name() == "internal" || has_internal(one.children()))
 }
@@ -142,7 +150,9 @@ impl<'s> Scope<'s> {
         if let Some(known) = self.variables.get(name) {
             return Some(known.clone());
         }
-        let map = self.declared.maps.get(name)?;
+        let Some(map) = self.declared.maps.get(name) else {
+            return self.is_set_here_alone(name).then(|| NginxVariable::Text(String::new()));
+        };
         if map.name() == "split_clients" {
             return Some(NginxVariable::Unknown(format!("`${name}` is drawn by `split_clients`")));
         }
@@ -152,6 +162,17 @@ impl<'s> Scope<'s> {
     /// Whether `set` or a group has given a variable a value here.
     pub(super) fn is_set(&self, name: &str) -> bool {
         self.variables.contains_key(name)
+    }
+
+    /// Whether a variable is set in the levels around this place and nowhere else, so that no other location can have given it a value: it is
+    /// empty where none of these `set` was asked.
+    fn is_set_here_alone(&self, name: &str) -> bool {
+        let is_set = |one: &Statement| {
+            one.name() == "set"
+                && one.words.get(1).is_some_and(|word| word.text.strip_prefix('$') == Some(name))
+        };
+        let here = self.levels.iter().map(|level| sets(level.all, &is_set, &["if"])).sum::<usize>();
+        here > 0 && here == sets(self.outermost(), &is_set, &["if", "server", "location"])
     }
 
     /// The `map`, `geo` or `split_clients` that defines a variable.

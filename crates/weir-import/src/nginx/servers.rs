@@ -24,7 +24,9 @@ pub(super) struct ServerNames<'s> {
     pub(super) exact: Vec<String>,
     /// `*.a.test`.
     pub(super) wildcards: Vec<String>,
-    /// `a.*` and regular expressions, in their order.
+    /// `a.*`, without what follows `a.`; the longest one that fits counts, before any expression.
+    pub(super) beginnings: Vec<String>,
+    /// Regular expressions, in their order.
     pub(super) tests: Vec<NginxTest>,
     /// Expressions with groups.
     groups: Vec<NginxPattern>,
@@ -107,6 +109,13 @@ impl<'s> ServerNames<'s> {
             }
             ledger.exact(statement);
         }
+        if let (false, true, Some(statement)) =
+            (names.groups.is_empty(), names.tests.len() > 1, names.statement)
+        {
+            let difference =
+                "groups are those of their expression, be the host taken by another one before it";
+            ledger.approximated(statement, difference);
+        }
         names
     }
 
@@ -134,13 +143,14 @@ impl<'s> ServerNames<'s> {
         } else if name.starts_with("*.") {
             self.wildcards.push(name);
         } else if let Some(begin) = name.strip_suffix(".*") {
-            self.tests.push(NginxTest::text(format!("host.startsWith(\"{begin}.\")")));
+            self.beginnings.push(format!("{begin}."));
         } else if name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte)) {
             // `_` is a name that no host has.
-            if name.trim_matches(['_', '-']).is_empty() {
+            // Hosts are compared without a dot at their end, so that this is none, either.
+            if name.trim_matches(['_', '-']).is_empty() || name.ends_with('.') {
                 return Ok(());
             }
-            self.exact.push(name.trim_end_matches('.').to_owned());
+            self.exact.push(name);
         } else {
             return Err(format!("`{written}` is no host"));
         }
@@ -149,7 +159,12 @@ impl<'s> ServerNames<'s> {
 
     /// Whether it has any.
     pub(super) fn is_empty(&self) -> bool {
-        self.exact.is_empty() && self.wildcards.is_empty() && self.tests.is_empty()
+        self.exact.is_empty() && self.wildcards.is_empty() && !self.has_tests()
+    }
+
+    /// Whether conditions are needed to tell its hosts.
+    pub(super) fn has_tests(&self) -> bool {
+        !self.beginnings.is_empty() || !self.tests.is_empty()
     }
 
     /// Whether a host pattern of another server takes one of these hosts, so that they have to be named.
@@ -235,6 +250,7 @@ impl<'s> ServerNames<'s> {
         ServerNames {
             exact,
             wildcards,
+            beginnings: self.beginnings.clone(),
             tests: self.tests.clone(),
             groups: self.groups.clone(),
             statement: self.statement,

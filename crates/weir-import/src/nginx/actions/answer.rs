@@ -31,10 +31,14 @@ pub(in crate::nginx) fn answer(scope: &Scope<'_>, statement: &Statement, route: 
 }
 
 fn redirect_to(scope: &Scope<'_>, statement: &Statement, (url, status): (&str, i64), route: &mut DraftTable) {
-    match variables::template(scope, url) {
-        Ok(to) => {
+    match variables::expand(scope, url, variables::TemplateUse::Exchange) {
+        Ok(template) => {
             scope.ledger.exact(statement);
-            redirect(scope, route, statement, (&to, status));
+            template
+                .differences
+                .iter()
+                .for_each(|difference| scope.ledger.approximated(statement, difference));
+            redirect(scope, route, statement, (&template.text, status));
         }
         Err(unknown) => {
             scope.ledger.unsupported(statement, &unknown.advice);
@@ -116,10 +120,14 @@ fn respond(
         scope.ledger.approximated(statement, "an answer with this status has no body");
         return;
     }
-    match variables::template(scope, text) {
-        Ok(body) => {
+    match variables::expand(scope, text, variables::TemplateUse::Exchange) {
+        Ok(template) => {
+            template
+                .differences
+                .iter()
+                .for_each(|difference| scope.ledger.approximated(statement, difference));
             // Braces around anything but a placeholder are text in a body.
-            let body = body.replace("{{", "{").replace("}}", "}");
+            let body = template.text.replace("{{", "{").replace("}}", "}");
             respond.set("body", body, statement);
             let default_type = scope.one("default_type").and_then(|one| scope.ledger.words(one).text());
             respond.set("content_type", default_type.unwrap_or("text/plain"), statement);

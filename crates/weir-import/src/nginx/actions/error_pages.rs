@@ -31,7 +31,22 @@ pub(in crate::nginx) fn error_pages(scope: &Scope<'_>, route: &mut DraftTable) {
             _ => scope.ledger.by_default(statement, "a request goes on once"),
         }
     }
+    let mut known = Vec::new();
     for statement in scope.all("error_page") {
+        let codes = statement.words.iter().skip(1).filter_map(|word| word.text.parse::<u16>().ok());
+        let codes: Vec<u16> = codes.collect();
+        if codes.iter().any(|code| known.contains(code)) {
+            if codes.iter().all(|code| known.contains(code)) {
+                scope.ledger.words(statement).rest();
+                scope.ledger.meaningless(statement, "an `error_page` before it is for these statuses");
+            } else {
+                scope
+                    .ledger
+                    .unsupported(statement, "leave out the statuses that an `error_page` before it has");
+            }
+            continue;
+        }
+        known.extend(codes);
         if let Some(page) = page(scope, statement, of_servers && to_servers) {
             route.push("error_pages", page, statement);
         }
@@ -70,9 +85,15 @@ fn page(scope: &Scope<'_>, statement: &Statement, of_servers: bool) -> Option<To
         page.push(("then".to_owned(), to.into()));
         match change.as_deref() {
             Some("") => page.push(("status_of_target".to_owned(), true.into())),
-            Some(code) => {
-                page.extend(code.parse().ok().map(|code: i64| ("new_status".to_owned(), code.into())));
-            }
+            Some(code) => match code.parse() {
+                Ok(code @ (200..=203 | 206..=299 | 400..=599)) => {
+                    page.push(("new_status".to_owned(), TomlValue::Integer(code)));
+                }
+                _ => {
+                    let difference = "a page has neither the status of a redirect nor one without a body: the status is that of the failure";
+                    scope.ledger.approximated(statement, difference);
+                }
+            },
             None => {}
         }
     } else if to.contains("://") || to.starts_with('{') {

@@ -7,11 +7,18 @@ use crate::source::Statement;
 
 /// The access log of a place: that of all if it is said in `http`, else one of the route.
 pub(super) fn of_place(scope: &Scope<'_>, draft: &mut Draft, route: &mut DraftTable) {
-    let statements = scope.all("access_log");
+    let mut statements = scope.all("access_log");
+    // Turned off once, it is so whatever else the level says.
+    statements.sort_by_key(|one| one.words.get(1).is_none_or(|word| word.text != "off"));
     let Some((first, others)) = statements.split_first() else { return };
+    let is_off = first.words.get(1).is_some_and(|word| word.text == "off");
     for other in others {
         scope.words(other).rest();
-        scope.ledger.approximated(other, "a place has one access log, the first one here");
+        if is_off {
+            scope.ledger.meaningless(other, "`access_log off` beside it counts");
+        } else {
+            scope.ledger.approximated(other, "a place has one access log, the first one here");
+        }
     }
     let for_all = scope.outermost().iter().any(|statement| statement.id == first.id);
     let mut words = scope.words(first);

@@ -9,6 +9,19 @@ pub(super) fn removed(route: &mut DraftTable, name: &str, statement: &Statement)
     table.push_once("remove", name.to_ascii_lowercase(), statement);
 }
 
+/// Fields that Weir alone writes: they frame a message, or are about a connection.
+pub(super) const FRAMING: [&str; 9] = [
+    "connection",
+    "content-length",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "http2-settings",
+];
+
 /// Where rules are collected until all of them are there.
 pub(super) const RULES: &str = "response_headers rules";
 

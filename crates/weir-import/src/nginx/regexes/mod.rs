@@ -238,70 +238,148 @@ fn converted(source: &str, in_path: bool) -> Result<String, String> {
     let mut text = String::new();
     let characters: Vec<char> = source.chars().collect();
     let mut at = 0;
-    let mut in_class = false;
+    let mut class: Option<PatternClass> = None;
     while let Some(&character) = characters.get(at) {
         let next = characters.get(at + 1).copied();
+        let is_range = next == Some('-') || at > 0 && characters[at - 1] == '-';
         at += 1;
+        if let Some(open) = &mut class {
+            match character {
+                '\\' => {
+                    at += 1;
+                    let is_encoded =
+                        next.is_some_and(|next| in_path && !next.is_ascii_alphanumeric() && is_encoded(next));
+                    match next.filter(|_| is_encoded && !open.is_negated) {
+                        Some(next) => open.beside.push(encoded(&next.to_string())),
+                        None => text.push_str(&escape(next, true)?),
+                    }
+                }
+                '[' if next == Some(':') => text.push('['),
+                // `[:alpha:]` within a class does not end it.
+                ']' if ends_posix_class(&text) => text.push(']'),
+                ']' => {
+                    text.push(']');
+                    if let Some(open) = class.take() {
+                        open.close(&mut text);
+                    }
+                }
+                other if in_path && is_encoded(other) && !open.is_negated && !is_range => {
+                    open.beside.push(encoded(&other.to_string()));
+                }
+                '[' => text.push_str("\\["),
+                '&' | '~' => text.extend(['\\', character]),
+                other if in_path && !other.is_ascii() => {
+                    return Err("a path is compared percent-encoded: write letters beyond ASCII as a group such as `(?:%C3%A4|%C3%B6)`".to_owned());
+                }
+                other => text.push(other),
+            }
+            continue;
+        }
         match character {
             '\\' => {
                 at += 1;
-                text.push_str(&escape(next, in_class)?);
+                match next {
+                    Some('s') if in_path => text.push_str("(?:%20|%09|%0A|%0D)"),
+                    Some(next) if in_path && !next.is_ascii_alphanumeric() && is_encoded(next) => {
+                        text.push_str(&encoded(&next.to_string()));
+                    }
+                    _ => text.push_str(&escape(next, false)?),
+                }
             }
-            '[' if in_class && next == Some(':') => text.push('['),
-            '[' if in_class => text.push_str("\\["),
             '[' => {
-                in_class = true;
+                let is_negated = next == Some('^');
+                let open = PatternClass { at: text.len(), is_negated, beside: Vec::new() };
                 text.push('[');
-                if next == Some('^') {
+                if is_negated {
                     text.push('^');
                     at += 1;
                 }
+                class = Some(open);
                 if characters.get(at) == Some(&']') {
                     text.push_str("\\]");
                     at += 1;
                 }
             }
-            ']' if in_class => {
-                // `[:alpha:]` within a class does not end it.
-                in_class = text.ends_with(':')
-                    && text.rfind("[:").is_some_and(|open| {
-                        open + 2 < text.len()
-                            && !text[open + 2..text.len() - 1]
-                                .contains(|c: char| !c.is_ascii_alphabetic() && c != '^')
-                    });
-                text.push(']');
-            }
-            '&' | '~' if in_class => text.extend(['\\', character]),
             '+' if text.ends_with(['+', '*', '?'])
                 && !text.ends_with("\\+")
                 && !text.ends_with("\\*")
-                && !text.ends_with("\\?")
-                && !in_class =>
+                && !text.ends_with("\\?") =>
             {
                 return Err("Weir's regular expressions have no possessive repetition such as `a++`: leave the second `+` out".to_owned());
             }
-            '{' if !in_class && !is_repetition(&characters[at..]) => text.push_str("\\{"),
-            '(' if next == Some('?') && characters.get(at + 1) == Some(&'\'') => {
-                let name: String = characters[at + 2..].iter().take_while(|c| **c != '\'').collect();
-                at += 3 + name.chars().count();
-                text.push_str(&format!("(?<{name}>"));
+            '{' if is_repetition(&characters[at..]) => {
+                let end = characters[at..].iter().position(|next| *next == '}').unwrap_or(0);
+                text.push('{');
+                text.extend(&characters[at..=at + end]);
+                at += end + 1;
             }
-            '(' if next == Some('?') && characters.get(at + 1) == Some(&'>') => {
-                return Err(
-                    "Weir's regular expressions have no atomic groups `(?>...)`: write `(?:...)`".to_owned()
-                );
-            }
-            ' ' if in_path && !in_class => text.push_str("%20"),
-            other if in_path && !other.is_ascii() => {
-                if in_class {
-                    return Err("a path is compared percent-encoded: write letters beyond ASCII as a group such as `(?:%C3%A4|%C3%B6)`".to_owned());
-                }
-                text.push_str(&encoded(&other.to_string()));
-            }
+            '{' if !in_path => text.push_str("\\{"),
+            '(' if next == Some('?') => at = group(&characters, at, &mut text)?,
+            '^' | '|' | '?' => text.push(character),
+            other if in_path && is_encoded(other) => text.push_str(&encoded(&other.to_string())),
             other => text.push(other),
         }
     }
     Ok(text)
+}
+
+/// A class of characters that is open.
+struct PatternClass {
+    /// Where it begins in the result.
+    at: usize,
+    is_negated: bool,
+    /// Members that are more than one character where they are percent-encoded.
+    beside: Vec<String>,
+}
+
+impl PatternClass {
+    /// Puts what is beside it into a group with it.
+    fn close(self, text: &mut String) {
+        if self.beside.is_empty() {
+            return;
+        }
+        let class = text.split_off(self.at);
+        let class = if class == "[]" { None } else { Some(class) };
+        let all: Vec<String> = class.into_iter().chain(self.beside).collect();
+        text.push_str(&format!("(?:{})", all.join("|")));
+    }
+}
+
+/// Whether a text ends with the beginning of the end of `[:alpha:]`.
+fn ends_posix_class(text: &str) -> bool {
+    text.ends_with(':')
+        && text.rfind("[:").is_some_and(|open| {
+            open + 2 < text.len()
+                && !text[open + 2..text.len() - 1].contains(|c: char| !c.is_ascii_alphabetic() && c != '^')
+        })
+}
+
+/// The beginning of a group with a question mark, from behind its parenthesis; where the text goes on.
+fn group(characters: &[char], at: usize, text: &mut String) -> Result<usize, String> {
+    let rest = &characters[at..];
+    match rest.get(1) {
+        Some('\'') => {
+            let name: String = rest[2..].iter().take_while(|c| **c != '\'').collect();
+            text.push_str(&format!("(?<{name}>"));
+            Ok(at + 3 + name.chars().count())
+        }
+        Some('>') => {
+            Err("Weir's regular expressions have no atomic groups `(?>...)`: write `(?:...)`".to_owned())
+        }
+        _ => {
+            let end = rest.iter().position(|next| matches!(next, ':' | '>' | ')' | '=' | '!'));
+            let end = end.ok_or("a parenthesis is not closed")?;
+            text.push('(');
+            // A parenthesis closes flags alone, and belongs to them.
+            text.extend(&rest[..=end]);
+            Ok(at + end + 1)
+        }
+    }
+}
+
+/// Whether a path has a character percent-encoded in Weir's normal form.
+fn is_encoded(character: char) -> bool {
+    !character.is_ascii() || !(character.is_ascii_alphanumeric() || PLAIN.contains(&(character as u8)))
 }
 
 /// What follows a backslash.
@@ -334,11 +412,14 @@ fn is_repetition(rest: &[char]) -> bool {
     inner.len() < rest.len() && !from.is_empty() && is_number(from) && is_number(to)
 }
 
+/// What a path has as it is, beside letters and digits.
+const PLAIN: &[u8] = b"-._~!$&'()*+,;=:@/";
+
 /// A path in Weir's normal form: what a URL cannot have is percent-encoded.
 pub(super) fn encoded(path: &str) -> String {
     let mut text = String::with_capacity(path.len());
     for byte in path.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/".contains(&byte) {
+        if byte.is_ascii_alphanumeric() || PLAIN.contains(&byte) {
             text.push(char::from(byte));
         } else {
             text.push_str(&format!("%{byte:02X}"));
@@ -360,10 +441,13 @@ mod tests {
         for (source, expected) in [
             (r"\.php$", r"\.php$"),
             (r"^\/a\-b", "^/a-b"),
-            (r"[[]x&&y~]", r"[\[]x&&y~]"),
+            (r"[[]x&&y~]", r"(?:%5B)x&&y~%5D"),
+            (r"^/[?&]a[^?]+\?b", r"^/(?:[\&]|%3F)a[^?]+%3Fb"),
+            (r"[<>]|\|", r"(?:%3C|%3E)|%7C"),
+            ("(?<n>a)%", "(?<n>a)%25"),
             (r"[a&&b]", r"[a\&\&b]"),
             (r"[[:alpha:]_]+x", r"[[:alpha:]_]+x"),
-            (r"^/a{b}", r"^/a\{b}"),
+            ("^/a{b}", "^/a%7Bb%7D"),
             (r"^/a{2,3}", "^/a{2,3}"),
             (r"(?'name'x)", "(?<name>x)"),
             ("^/ä b", "^/%C3%A4%20b"),

@@ -373,6 +373,12 @@ fn uses_group(statements: &[Statement], group: &str) -> bool {
     })
 }
 
+/// Variables of nginx itself whose value is what nginx does.
+const OF_NGINX: [(&str, &str); 2] = [
+    ("args", "say the query in a `rewrite`: `/path?a=1` adds to it, and `/path?` is without one"),
+    ("limit_rate", "write `limit_rate`, in a location of its own for each value"),
+];
+
 /// `set`, where `test` holds.
 fn set<'s>(way: &mut NginxWay<'s>, statement: &'s Statement, test: &NginxTest) {
     let ledger = way.scope.ledger;
@@ -381,6 +387,9 @@ fn set<'s>(way: &mut NginxWay<'s>, statement: &'s Statement, test: &NginxTest) {
     else {
         return ledger.unsupported(statement, "`set` takes a variable and a value");
     };
+    if let Some((_, advice)) = OF_NGINX.iter().find(|(known, _)| *known == name) {
+        return ledger.unsupported(statement, advice);
+    }
     let cases = match way.cases_of(text) {
         Ok(cases) => cases,
         // What uses it says that it is not there.

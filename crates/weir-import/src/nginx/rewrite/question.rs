@@ -253,6 +253,8 @@ fn made_value(way: &NginxWay<'_>, variable: &str, text: &str) -> String {
     let mut table = DraftTable::default();
     table.set_plain("source", text);
     table.set_plain("default", text);
+    // A map has entries.
+    table.table("exact").set_plain("", "");
     let name = variable.trim_matches(|c: char| !c.is_ascii_alphanumeric()).replace(['{', '}', '$'], "");
     format!("map.{}", way.scope.make_map(&name, table))
 }

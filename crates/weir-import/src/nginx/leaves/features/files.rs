@@ -163,8 +163,16 @@ fn types(scope: &Scope<'_>, route: &mut DraftTable) {
                 .approximated(statement, "files of known types keep them; `default_type` is for the others");
         } else if from_distribution {
             scope.ledger.by_default(statement, USUAL_TYPES);
-        } else {
+        } else if std::ptr::eq(scope.level_of(statement), scope.outermost())
+            || statement.children().len() > 60
+        {
             scope.ledger.exact(statement);
+        } else {
+            // It takes the place of the table around it.
+            scope.ledger.approximated(
+                statement,
+                "files of other usual extensions have their media types, where nginx sends `default_type`",
+            );
         }
     }
 }

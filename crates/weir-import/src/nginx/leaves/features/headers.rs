@@ -1,7 +1,7 @@
 //! Fields of responses: `add_header`, `add_trailer`, `expires`, and what servers say that clients do not get.
 
 use super::super::listen::{WITHOUT_HTTP3, is_quic};
-use super::super::response_rules::{RULES, finish, removed, rule};
+use super::super::response_rules::{FRAMING, RULES, finish, removed, rule};
 use super::super::scope::Scope;
 use super::super::{units, variables};
 use crate::document::{DraftTable, TomlValue};
@@ -36,20 +36,35 @@ fn added(scope: &Scope<'_>, statement: &Statement, route: &mut DraftTable) {
         }
     };
     let text = template.text.trim().to_owned();
+    let lower = name.to_ascii_lowercase();
+    let replaces = ["last-modified", "etag"].contains(&&*lower);
+    if text.is_empty() && replaces {
+        let status = (!always).then_some("success");
+        rule(route, status).push_once("remove", lower, statement);
+        return scope.ledger.exact(statement);
+    }
     if text.is_empty() {
         return scope.ledger.by_default(statement, "a field without a value is left out");
+    }
+    if FRAMING.contains(&&*lower) {
+        let why = "Weir writes what frames a response, and what is about a connection, itself";
+        return match (&*lower, &*text) {
+            ("content-length", "0") | ("connection" | "keep-alive", _) => {
+                scope.ledger.by_default(statement, why);
+            }
+            _ => scope.ledger.unsupported(statement, why),
+        };
     }
     if text.contains(|c: char| c.is_control()) {
         return scope.ledger.unsupported(statement, "the value of a field is one line; write it on one");
     }
     // Freshness never goes to failures unless a rule says `always`.
-    let caching = ["cache-control", "expires", "pragma"].contains(&name.to_ascii_lowercase().as_str());
+    let caching = ["cache-control", "expires", "pragma"].contains(&&*lower);
     let status = match (always, caching) {
         (false, _) => Some("success"),
         (true, true) => Some("always"),
         (true, false) => None,
     };
-    let replaces = ["last-modified", "etag"].contains(&name.to_ascii_lowercase().as_str());
     let key = if replaces { "set" } else { "add" };
     let has = |table: &DraftTable| table.keys().any(|known| known.eq_ignore_ascii_case(name));
     // A table has each name once, and lines of one name keep their order: the second one is a rule of its own.

@@ -115,9 +115,42 @@ fn requests(scope: &Scope<'_>, draft: &mut Draft, route: &mut DraftTable, statem
     let name = named(draft, "limit", &super::super::upstreams::name_of(name), &table);
     route.push_once("limited_by", name, statement);
     ledger.exact(zone);
+    shares(scope, statement, table_name(statement));
     match difference {
         Some(difference) => ledger.approximated(statement, difference),
         None => ledger.exact(statement),
+    }
+}
+
+/// The name of the zone in `limit_req` and `limit_conn`.
+fn table_name(statement: &Statement) -> &str {
+    let words = statement.words.iter().skip(1).map(|word| word.text.as_str());
+    let is_connections = statement.name() == "limit_conn";
+    words
+        .clone()
+        .find_map(|word| word.strip_prefix("zone="))
+        .or(words.take(1).next().filter(|_| is_connections))
+        .unwrap_or_default()
+}
+
+/// Places that use a zone alike share its counters here, too; those that do not have counters of their own.
+fn shares(scope: &Scope<'_>, statement: &Statement, zone: &str) {
+    fn differs(block: &[Statement], statement: &Statement, zone: &str) -> bool {
+        let texts = |one: &Statement| {
+            let mut texts: Vec<String> = one.words.iter().map(|word| word.text.clone()).collect();
+            texts.sort();
+            texts
+        };
+        block.iter().any(|one| {
+            one.name() == statement.name() && table_name(one) == zone && texts(one) != texts(statement)
+                || differs(one.children(), statement, zone)
+        })
+    }
+    if !scope.ledger.is_settled(statement) && differs(scope.outermost(), statement, zone) {
+        scope.ledger.approximated(
+            statement,
+            "its requests are counted apart from those of places that use the zone with other numbers",
+        );
     }
 }
 
@@ -162,6 +195,7 @@ fn connections(scope: &Scope<'_>, draft: &mut Draft, route: &mut DraftTable, sta
     let name = named(draft, "limit", &super::super::upstreams::name_of(name), &table);
     route.push_once("limited_by", name, statement);
     ledger.exact(zone);
+    shares(scope, statement, table_name(statement));
     ledger.exact(statement);
 }
 

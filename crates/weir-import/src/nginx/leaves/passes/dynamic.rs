@@ -19,7 +19,29 @@ pub(super) fn apply<'s>(
     let port = if url.tls { 443 } else { 80 };
     let listed = map_of(&url.authority).and_then(|map| Some((map, values(scope.map(map)?)?)));
     if let Some((map, values)) = listed {
-        return split(scope, draft, route, statement, url, settings, map, &values);
+        split(scope, draft, route, statement, url, settings, map, &values)?;
+        if !values.iter().any(|value| value.is_empty()) && has_default(scope, map) {
+            // Each value names servers.
+        } else {
+            differences.push(
+                "where the map names no server, the first one gets the request; nginx answers 500".to_owned(),
+            );
+        }
+        let sets_host = scope
+            .all("proxy_set_header")
+            .into_iter()
+            .any(|one| one.words.get(1).is_some_and(|word| word.text.eq_ignore_ascii_case("host")));
+        let is_named = |value: &&&str| {
+            let authority = value.split_once("://").map_or(**value, |(_, rest)| rest);
+            matches!(upstreams::destination(scope, authority, port), Ok(upstreams::PassTarget::Block(_)))
+        };
+        if !sets_host && values.iter().any(|value| is_named(&value)) {
+            differences.push(
+                "servers get their own address as `Host`, where nginx sends the name of their `upstream`"
+                    .to_owned(),
+            );
+        }
+        return Ok(());
     }
     let server = with_port(&url.authority, port);
     let name = upstreams::name_of(&base_name(&url.authority));
@@ -48,6 +70,11 @@ pub(super) fn apply<'s>(
     }
     route.set("upstream", free, statement);
     Ok(())
+}
+
+/// Whether a map has a value for everything.
+fn has_default(scope: &Scope<'_>, map: &str) -> bool {
+    scope.map(map).is_some_and(|map| map.children().iter().any(|entry| entry.name() == "default"))
 }
 
 /// The map that is all of a text.

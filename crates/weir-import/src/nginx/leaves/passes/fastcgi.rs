@@ -120,6 +120,11 @@ fn parameter(scope: &Scope<'_>, statement: &Statement, route: &mut DraftTable) {
     let (Some(name), Some(value)) = (words.text(), words.text()) else { return };
     let if_not_empty = words.flag("if_not_empty");
     if USUAL.iter().any(|(known, values)| *known == name && values.contains(&value)) {
+        // Of two parameters of one name, programs take the last.
+        let has = |own: &DraftTable| own.get_table("params").is_some_and(|params| params.has(name));
+        if !if_not_empty && route.get_table("fastcgi").is_some_and(has) {
+            route.table("fastcgi").table("params").remove(name);
+        }
         return ledger.by_default(statement, "servers get this parameter");
     }
     if name == "SCRIPT_FILENAME" {

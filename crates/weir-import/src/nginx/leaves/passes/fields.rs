@@ -134,7 +134,14 @@ fn by_itself(field: &str, value: &str) -> Option<&'static str> {
 fn one(scope: &Scope<'_>, statement: &Statement, field: &str, value: &str, route: &mut DraftTable) {
     let ledger = scope.ledger;
     let lower = field.to_ascii_lowercase();
-    if let Some(why) = by_itself(&lower, value) {
+    let is_other = lower == "x-forwarded-for"
+        && (has_own_header(scope) || value == "$remote_addr" && scope.one("set_real_ip_from").is_some());
+    if let Some(why) = by_itself(&lower, value).filter(|_| !is_other) {
+        let same =
+            |one: &&Statement| one.words.get(1).is_some_and(|word| word.text.eq_ignore_ascii_case(field));
+        if scope.all(statement.name()).iter().filter(|one| same(one)).count() > 1 {
+            ledger.approximated(statement, "servers get the field once");
+        }
         return ledger.by_default(statement, why);
     }
     if let Some(answer) = of_answer(scope, value) {
@@ -193,6 +200,13 @@ fn one(scope: &Scope<'_>, statement: &Statement, field: &str, value: &str, route
         }
         Err(unknown) => ledger.unsupported(statement, &format!("`${}`: {}", unknown.name, unknown.advice)),
     }
+}
+
+/// Whether proxies name the client in another field than `X-Forwarded-For`, so that the chain in that one does not have its address.
+fn has_own_header(scope: &Scope<'_>) -> bool {
+    let names = |text: &str| !text.eq_ignore_ascii_case("x-forwarded-for") && text != "proxy_protocol";
+    scope.one("set_real_ip_from").is_some()
+        && scope.text("real_ip_header").is_none_or(|(_, text)| names(text))
 }
 
 /// The field of the answer to `auth_request` that a variable stands for: servers get it by `forward_auth`.

@@ -81,8 +81,16 @@ pub(in crate::nginx) fn pass<'s>(
         }
         Err(advice) => {
             scope.ledger.unsupported(statement, &advice);
-            route.remove("upstream");
-            route.remove("split");
+            let of_servers = [
+                "upstream",
+                "split",
+                "split_by",
+                "forward_host",
+                "replace_prefix",
+                "replace_regex",
+                "strip_prefix",
+            ];
+            of_servers.iter().for_each(|key| route.remove(key));
             route.set_plain("respond", TomlValue::inline([("status", 502.into())]));
         }
     }
@@ -111,7 +119,11 @@ fn passed<'s>(
         }
         None => dynamic::apply(scope, draft, route, statement, url, &settings, &mut differences)?,
     }
+    let had_rewrite = route.has("rewrite");
     path::apply(scope, url, route, statement, &mut differences)?;
+    if route.has("rewrite") && !had_rewrite {
+        path::told(scope, url, route, &mut differences)?;
+    }
     match family {
         PassFamily::Fastcgi => fastcgi::apply(scope, route, statement, &mut differences),
         PassFamily::Proxy | PassFamily::Grpc => {

@@ -1,6 +1,7 @@
 //! What becomes of the path on its way to a server.
 
 use super::super::scope::{NginxPlace, Scope};
+use super::super::variables;
 use super::url::PassUrl;
 use crate::document::{DraftTable, TomlValue};
 use crate::source::Statement;
@@ -13,6 +14,11 @@ pub(super) fn apply(
     statement: &Statement,
     differences: &mut Vec<String>,
 ) -> Result<(), String> {
+    if url.has_target && scope.is_rewritten {
+        return Err(
+            "servers get `$request_uri`, whatever is rewritten before: leave the `rewrite` out".to_owned()
+        );
+    }
     let Some(uri) = &url.uri else { return Ok(()) };
     // `rewrite ... break` has made the path: what `proxy_pass` says about it does not count.
     if scope.is_rewritten && !url.had_variables {
@@ -114,6 +120,52 @@ fn whole(uri: &str, route: &mut DraftTable, statement: &Statement) -> Result<(),
     let rule = [("pattern", "^".into()), ("replacement", replacement.into()), ("flag", "break".into())];
     push_rewrite(route, rule, statement);
     Ok(())
+}
+
+/// A rewrite changes what path and query are for all that is asked behind it, where nginx changes what servers get alone.
+pub(super) fn told(
+    scope: &Scope<'_>,
+    url: &PassUrl,
+    route: &DraftTable,
+    differences: &mut Vec<String>,
+) -> Result<(), String> {
+    if route.has("split_by") && of_target(scope, &url.authority, 0) {
+        return Err("the server is chosen by the path or the query, which the URL changes; make a route for each server".to_owned());
+    }
+    let of_place = ["proxy_set_header", "add_header", "proxy_cache_bypass", "proxy_no_cache"];
+    let formats = || {
+        let names = scope.all("access_log").into_iter().filter_map(|log| log.words.get(2));
+        let names: Vec<&str> = names.map(|word| word.text.as_str()).collect();
+        let all = scope.outermost().iter().filter(|one| one.name() == "log_format");
+        all.filter(move |one| one.words.get(1).is_some_and(|word| names.contains(&word.text.as_str())))
+    };
+    let statements = of_place.iter().flat_map(|name| scope.all(name)).chain(formats());
+    let mut words = statements.flat_map(|one| one.words.iter().skip(1));
+    let is_told = words.any(|word| {
+        variables::expand(scope, &word.text, variables::TemplateUse::Log)
+            .is_ok_and(|template| of_target(scope, &template.text, 0))
+    });
+    if is_told {
+        differences.push(
+            "path and query in fields and logs of the place (`$uri`, `$args`, `$arg_...`) are those that servers get"
+                .to_owned(),
+        );
+    }
+    Ok(())
+}
+
+/// Whether a template says anything of path or query, be it by a map.
+fn of_target(scope: &Scope<'_>, template: &str, depth: usize) -> bool {
+    let is_told = ["{path", "{query", "{args"].iter().any(|begin| template.contains(begin));
+    let mut maps = template.split("{map.").skip(1).filter_map(|rest| rest.split('}').next());
+    is_told
+        || depth < 8
+            && maps.any(|name| {
+                let source = scope.map(name).and_then(|map| map.words.get(1));
+                source
+                    .and_then(|source| variables::template(scope, &source.text).ok())
+                    .is_some_and(|source| of_target(scope, &source, depth + 1))
+            })
 }
 
 fn push_rewrite<const N: usize>(route: &mut DraftTable, rule: [(&str, TomlValue); N], statement: &Statement) {

@@ -322,7 +322,13 @@ fn hidden(scope: &Scope<'_>, family: PassFamily, route: &mut DraftTable) {
     }
     for statement in scope.all(&format!("{}_hide_header", family.prefix())) {
         let name = scope.words(statement).text().unwrap_or_default();
-        if fields::is_token(name) {
+        let lower = name.to_ascii_lowercase();
+        if response_rules::FRAMING.contains(&&*lower) {
+            scope.ledger.by_default(
+                statement,
+                "Weir writes what frames a response, and what is about a connection, itself",
+            );
+        } else if fields::is_token(name) {
             response_rules::removed(route, name, statement);
             scope.ledger.exact(statement);
         }

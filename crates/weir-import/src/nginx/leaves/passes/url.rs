@@ -11,6 +11,8 @@ pub(super) struct PassUrl {
     pub(super) authority: String,
     /// The path and query behind it; a template. `None`: the request keeps its own.
     pub(super) uri: Option<String>,
+    /// Whether that is so because the text names the whole target.
+    pub(super) has_target: bool,
     /// Whether the text has variables, be their values known: then nginx replaces no prefix, but the whole.
     pub(super) had_variables: bool,
 }
@@ -43,8 +45,10 @@ pub(super) fn parse(scope: &Scope<'_>, text: &str) -> Result<PassUrl, UnknownVar
         }
     };
     let (authority, uri) = split(rest);
+    let has_target = uri.as_deref() == Some("{target}")
+        || text.contains("$request_uri") && uri.as_deref() == Some("{path}{query}");
     let uri = uri.filter(|uri| !matches!(uri.as_str(), "{target}" | "{path}{query}" | "{path}?{args}"));
-    Ok(PassUrl { tls, authority, uri, had_variables })
+    Ok(PassUrl { tls, authority, uri, has_target, had_variables })
 }
 
 /// The authority and the rest. A Unix socket ends with a colon in front of the path.

@@ -21,6 +21,7 @@ pub(super) fn routes<'s>(
     }
     ledger.exact(map);
     let hostnames = map.children().iter().any(|entry| entry.name() == "hostnames");
+    let mut expressions: Vec<(String, &str)> = Vec::new();
     for entry in map.children() {
         let value = ledger.words(entry).text();
         let key = entry.name();
@@ -39,6 +40,9 @@ pub(super) fn routes<'s>(
                     );
                     continue;
                 };
+                if key.starts_with('~') {
+                    in_order(scope, map, entry, &names, &mut expressions, value);
+                }
                 let name = value_target(scope, draft, value, settings, entry)?;
                 let mut route = DraftTable::of(entry);
                 match names.as_slice() {
@@ -53,6 +57,29 @@ pub(super) fn routes<'s>(
         }
     }
     Ok(())
+}
+
+/// nginx asks expressions in their order, behind all names; here the longest name counts.
+fn in_order<'s>(
+    scope: &Scope<'s>,
+    map: &'s Statement,
+    entry: &Statement,
+    names: &[String],
+    before: &mut Vec<(String, &'s str)>,
+    value: &'s str,
+) {
+    let domain = |name: &str| name.trim_start_matches('*').to_owned();
+    let is_below = |own: &str, other: &str| own != other && domain(own).ends_with(&domain(other));
+    let names_of =
+        map.children().iter().filter(|one| one.name().starts_with("*.") || one.name().starts_with('.'));
+    let mut wildcards = names_of.map(|one| format!("*.{}", one.name().trim_start_matches(['*', '.'])));
+    let comes_first =
+        names.iter().any(|own| before.iter().any(|(other, to)| *to != value && is_below(own, other)))
+            || wildcards.any(|other| names.iter().any(|own| is_below(own, &other)));
+    if comes_first {
+        scope.ledger.approximated(entry, "it counts before shorter names, be they earlier ones");
+    }
+    before.extend(names.iter().map(|name| (name.clone(), value)));
 }
 
 fn value_target<'s>(
