@@ -15,7 +15,7 @@ use crate::features::long_version;
 use crate::help_text::with_exit_codes;
 use crate::kubernetes::controller::ClusterArguments;
 use crate::kubernetes::ingress::IngressArguments;
-use crate::lab::LabArguments;
+use crate::companions::lab::LabArguments;
 use crate::running::ctl::CtlArguments;
 use crate::running::report::ReportArguments;
 use crate::running::top::TopArguments;
