@@ -35,6 +35,7 @@ pub(crate) struct DistBuild<'a> {
 pub(crate) struct DistPrograms {
     pub(crate) weir: PathBuf,
     pub(crate) lab: PathBuf,
+    pub(crate) proof: PathBuf,
 }
 
 impl Libc {
@@ -81,7 +82,10 @@ impl<'a> DistBuild<'a> {
     pub(crate) fn programs(&self) -> anyhow::Result<DistPrograms> {
         let weir = self.weir()?;
         self.build(&["--manifest-path", lab::MANIFEST, "--package", "weir-lab"])?;
-        Ok(DistPrograms { weir, lab: self.folder().join("weir-lab") })
+        // On its own: beside Weir, it would give dependencies other features.
+        self.build(&["--package", "weir-proof"])?;
+        let program = |name| self.folder().join(name);
+        Ok(DistPrograms { weir, lab: program("weir-lab"), proof: program("weir-proof") })
     }
 
     /// Builds Weir alone: the same program as with the lab.

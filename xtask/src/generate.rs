@@ -61,6 +61,16 @@ const GENERATED: &[Generated] = &[
         test: "ingress::page::tests::the_page_has_the_table",
     },
     Generated {
+        file: "docs/from-nginx.md",
+        target: &["--test", "guides"],
+        test: "the_guide_from_nginx_is_current",
+    },
+    Generated {
+        file: "docs/from-haproxy.md",
+        target: &["--test", "guides"],
+        test: "the_guide_from_haproxy_is_current",
+    },
+    Generated {
         file: "docs/commands.md",
         target: &["--bin", "weir"],
         test: "documents::commands_page::commands_page_is_up_to_date",

@@ -1,7 +1,7 @@
 //! `cargo xtask import-proof FILE`: the original program on the original config and Weir on the imported one get the same requests, and all that
 //! differs is judged (`crates/weir-proof`, `docs/import-proof.md`).
 //!
-//! Builds both programs as the tests do, and starts the tool, which does the rest. `import-coverage` imports the files of a folder.
+//! Builds both programs as the tests do, and starts the tool, which does the rest: what `weir import --prove` does with those of a package. `import-coverage` imports the files of a folder.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -33,6 +33,7 @@ pub(crate) const PACKAGES: RecordedCheck = RecordedCheck {
         "Cargo.lock",
         "Cargo.toml",
         "crates/weir/Cargo.toml",
+        "crates/weir-proof/Cargo.toml",
         "crates/weir/src/serve",
         "crates/weir-control/src/lifecycle/privileges",
         "crates/weir-control/src/lifecycle/upgrade",

@@ -15,12 +15,12 @@ pub(crate) struct ProofArguments {
     /// The kind of the original, where neither its name nor its text says it
     #[arg(long)]
     pub(crate) from: Option<ProofFormat>,
-    /// The original's program
+    /// The original's program; without it, nginx or haproxy as the system has it
     #[arg(long, value_name = "PATH")]
     pub(crate) program: Option<PathBuf>,
-    /// The program of Weir
+    /// The program of Weir; without it, the one beside this program or on the PATH
     #[arg(long, value_name = "PATH")]
-    pub(crate) weir: PathBuf,
+    pub(crate) weir: Option<PathBuf>,
     /// A weir.toml in place of the imported one
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -33,8 +33,9 @@ pub(crate) struct ProofArguments {
     /// Write the findings as JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// The namespaces of the machine
     #[arg(long, hide = true)]
-    pub(crate) inside: bool,
+    pub(crate) inside: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -1,49 +1,59 @@
 //! The command line. The program starts itself once more, in namespaces of its own.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Parser as _;
-use rustix::process::geteuid;
 
 use crate::arguments::{ProofArguments, ProofFormat};
-use crate::run;
+use crate::{namespaces, program, run};
 
-/// Whether nothing was found that is not meant.
-pub(crate) fn run() -> anyhow::Result<bool> {
+/// What a proof comes to: 0 where nothing was found that is not meant.
+pub(crate) fn run() -> anyhow::Result<ExitCode> {
     let arguments = ProofArguments::parse();
-    if arguments.inside {
-        return run::prove(&arguments);
+    if let Some(outside) = &arguments.inside {
+        namespaces::require_apart(outside)?;
+        let sockets = namespaces::follow_starter();
+        let is_same = run::prove(&arguments, &sockets)?;
+        return Ok(if is_same { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
-    let mut command = Command::new("unshare");
-    command.args(["--net", "--mount"]);
-    if !geteuid().is_root() {
-        command.arg("--map-root-user");
-    }
-    command.arg(std::env::current_exe()?).arg("--inside").arg(absolute(&arguments.file)?);
-    command.arg("--weir").arg(absolute(&arguments.weir)?);
-    command.args(["--requests", &arguments.requests.to_string(), "--seed", &arguments.seed.to_string()]);
+    namespaces::run_apart(&words(&arguments)?)
+}
+
+/// The arguments once more, with paths that do not depend on the folder.
+fn words(arguments: &ProofArguments) -> anyhow::Result<Vec<OsString>> {
+    let mut words: Vec<OsString> = vec![absolute(&arguments.file)?.into()];
+    let mut option = |name: &str, value: OsString| words.extend([name.into(), value]);
+    option("--weir", weir(arguments)?.into());
+    option("--requests", arguments.requests.to_string().into());
+    option("--seed", arguments.seed.to_string().into());
     match arguments.from {
-        Some(ProofFormat::Nginx) => drop(command.args(["--from", "nginx"])),
-        Some(ProofFormat::Haproxy) => drop(command.args(["--from", "haproxy"])),
+        Some(ProofFormat::Nginx) => option("--from", "nginx".into()),
+        Some(ProofFormat::Haproxy) => option("--from", "haproxy".into()),
         None => {}
     }
     if let Some(program) = &arguments.program {
-        command.arg("--program").arg(absolute(program)?);
+        let program = absolute(program).context("the original's program")?;
+        option("--program", program.into());
     }
     if let Some(config) = &arguments.config {
-        command.arg("--config").arg(absolute(config)?);
+        option("--config", absolute(config)?.into());
     }
     if arguments.json {
-        command.arg("--json");
+        words.push("--json".into());
     }
-    let status = command.status().context("cannot start unshare, a program of util-linux")?;
-    match status.code() {
-        Some(0) => Ok(true),
-        Some(1) => Ok(false),
-        _ => anyhow::bail!("the proof could not be made"),
+    Ok(words)
+}
+
+/// The program of Weir: the one that is named, else that beside this program, else that on the PATH.
+fn weir(arguments: &ProofArguments) -> anyhow::Result<PathBuf> {
+    if let Some(weir) = &arguments.weir {
+        return absolute(weir);
     }
+    let beside = std::env::current_exe()?.with_file_name("weir");
+    if beside.is_file() { Ok(beside) } else { absolute(&program::find("weir")?) }
 }
 
 fn absolute(path: &Path) -> anyhow::Result<PathBuf> {

@@ -15,8 +15,8 @@ use crate::requests::ProofRequest;
 use crate::servers::nothing;
 use crate::wire::{WireMessage, WireReader};
 
-/// How long an answer may take. Programs that wait for servers have limits of their own, which are longer.
-const LIMIT: Duration = Duration::from_secs(3);
+/// How long an answer may take, also on a machine that is busy. Programs that wait for servers have limits of their own, which are longer.
+const LIMIT: Duration = Duration::from_secs(8);
 
 /// The client's settings.
 pub(crate) struct ProofClient {

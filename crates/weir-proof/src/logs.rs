@@ -6,7 +6,7 @@ use std::fs;
 use crate::compare::Difference;
 use crate::original::OriginalFacts;
 use crate::report::ProofReport;
-use crate::rules::DifferenceVerdict;
+use crate::rules::{DifferenceVerdict, has_unusual_path};
 use crate::servers::ProofServers;
 
 /// Lines by the place that they were written to.
@@ -23,7 +23,7 @@ pub(crate) fn take(facts: &OriginalFacts, servers: &ProofServers) -> LogLines {
         if let Ok(text) = fs::read_to_string(path) {
             found.insert(
                 path.clone(),
-                text.lines().map(masked).map(|line| without_page_size(&line)).collect(),
+                text.lines().map(masked).map(|line| without_page_size(&without_echo_size(line))).collect(),
             );
             // The next program makes it anew.
             let _ = fs::remove_file(path);
@@ -85,6 +85,12 @@ fn without_size(line: &str) -> String {
         words[at + 1] = "#";
     }
     words.join(" ")
+}
+
+/// Servers say the path that they got, which may be the normal form of that in the line.
+fn without_echo_size(line: String) -> String {
+    let target = quoted(&line).split(' ').nth(1).unwrap_or_default();
+    if has_unusual_path(target) { without_size(&line) } else { line }
 }
 
 /// Pages that no server has written have sizes of their own.
@@ -177,9 +183,20 @@ pub(crate) fn compare(theirs: &LogLines, ours: &LogLines, declared: &[u32], repo
                 our.iter().position(|our| quoted(our) == quoted(their)).or((!our.is_empty()).then_some(0));
             let Some(our) = same.map(|at| our.swap_remove(at)) else { break };
             let our = &our;
+            let (verdict, rule) = match is_unproved_user(their, our) {
+                true => (DifferenceVerdict::Deliberate, "user"),
+                false => (verdict, rule),
+            };
             report.add(verdict, rule, line, "a line of the log", &difference(their, our));
         }
     }
+}
+
+/// Whether lines differ in nothing but a user that the client names and that none of the programs has admitted.
+fn is_unproved_user(their: &str, our: &str) -> bool {
+    let (their, our): (Vec<&str>, Vec<&str>) = (their.split(' ').collect(), our.split(' ').collect());
+    let mut others = their.iter().zip(&our).filter(|(one, other)| one != other);
+    their.len() == our.len() && others.next() == Some((&"proof", &"-")) && others.next().is_none()
 }
 
 /// The request in a line.
@@ -189,7 +206,7 @@ fn quoted(line: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::{bare, masked, of_haproxy};
+    use super::{bare, is_unproved_user, masked, of_haproxy, without_echo_size};
 
     #[test]
     fn what_is_of_the_moment_is_masked() {
@@ -206,6 +223,22 @@ mod tests {
         let line = r#"a w/<NOSRV> -1/-1/-1 503 # SC-- 1/1 "GET /x H""#;
         assert_eq!(of_haproxy(line), r##"a <NOSRV> # 503 # LR-- # "GET /x H""##);
         assert_eq!(of_haproxy(r#"a b/s 0/0/0 "GET /x/../y H""#), r#""GET /x/../y H""#);
+    }
+
+    #[test]
+    fn sizes_of_what_servers_say_of_a_path_are_masked() {
+        let sized =
+            |target: &str| without_echo_size(format!(r#"a - - [#] "GET {target} HTTP/1.1" 200 81 "-""#));
+        assert!(sized("/x/../y").contains("200 #"));
+        assert!(sized("/x?a=//").contains("200 81"));
+    }
+
+    #[test]
+    fn a_user_that_nobody_admitted_is_told_apart() {
+        assert!(is_unproved_user("a - proof [#] 200", "a - - [#] 200"));
+        assert!(!is_unproved_user("a - - [#] 200", "a - proof [#] 200"));
+        assert!(!is_unproved_user("a - proof [#] 200", "a - - [#] 404"));
+        assert!(!is_unproved_user("a - proof [#] 200", "a - [#] 200"));
     }
 
     #[test]

@@ -8,7 +8,9 @@ mod run;
 mod arguments;
 
 // Where it runs.
+mod namespaces;
 mod world;
+mod file_system;
 mod program;
 
 // What differs, and whether it is meant.
@@ -33,8 +35,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     match cli::run() {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::from(2)

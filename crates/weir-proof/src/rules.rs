@@ -45,6 +45,12 @@ pub(crate) struct DifferenceCase<'c> {
     pub(crate) ours: &'c ProofOutcome,
 }
 
+/// Whether the path of a target has something in it that normalization changes.
+pub(crate) fn has_unusual_path(target: &str) -> bool {
+    let path = target.split('?').next().unwrap_or_default();
+    path.contains("//") || path.contains("/.") || path.contains('%')
+}
+
 impl DifferenceCase<'_> {
     fn is(&self, aspects: &[&str]) -> bool {
         aspects.contains(&&*self.difference.aspect)
@@ -52,8 +58,7 @@ impl DifferenceCase<'_> {
 
     /// The path has something in it that normalization changes.
     fn has_unusual_path(&self) -> bool {
-        let path = self.target.split('?').next().unwrap_or_default();
-        path.contains("//") || path.contains("/.") || path.contains('%')
+        has_unusual_path(self.target)
     }
 
     fn is_of_file(&self) -> bool {
@@ -114,6 +119,7 @@ pub(crate) const RULES: &[DifferenceRule] = &[
         ]) || case.is(&["field server"])
             && (case.difference.original.starts_with("nginx") || case.difference.original == "Caddy")
     }),
+    rule("user", Deliberate, |case| case.is(&["header REMOTE_USER"]) && case.difference.weir.is_empty()),
     rule("location", Equal, |case| {
         case.is(&["field location"])
             && absolute(&case.difference.original).trim_end_matches('?')

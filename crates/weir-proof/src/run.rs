@@ -6,12 +6,14 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use rustix::process::setpriority_process;
 use weir_import::{ImportOutcome, ImportReport, SourceFiles, SourceFormat, import};
 
 use crate::arguments::ProofArguments;
 use crate::client::ProofClient;
 use crate::clock::{pause, wait_until};
 use crate::compare::{ProofOutcome, differences};
+use crate::file_system::enter_copy;
 use crate::logs;
 use crate::original::{OriginalFacts, haproxy, nginx};
 use crate::program::{self, ProofProgram};
@@ -49,7 +51,7 @@ impl SourceFiles for Beside {
 }
 
 /// Whether nothing was found that is not meant.
-pub(crate) fn prove(arguments: &ProofArguments) -> anyhow::Result<bool> {
+pub(crate) fn prove(arguments: &ProofArguments, sockets: &[String]) -> anyhow::Result<bool> {
     let file = &arguments.file;
     let text = fs::read_to_string(file).with_context(|| format!("{}", file.display()))?;
     let format = arguments.format(&text)?;
@@ -62,25 +64,17 @@ pub(crate) fn prove(arguments: &ProofArguments) -> anyhow::Result<bool> {
     };
     let imported =
         import(format, &[&name], &Beside(folder.clone())).map_err(|error| anyhow::anyhow!("{error}"))?;
-    let toml = match &arguments.config {
-        Some(config) => fs::read_to_string(config)?,
-        None => imported.toml.clone(),
-    };
     let product = if format == SourceFormat::Nginx { "nginx" } else { "haproxy" };
     let peer = match &arguments.program {
         Some(program) => program.clone(),
         None => program::find(product)?,
     };
-    let beside = siblings(&folder);
-    world::raise_limits();
-    let weir = world::enter_copy(&arguments.weir)?;
-    for (path, bytes) in beside {
-        fs::create_dir_all(path.parent().unwrap_or(Path::new("/")))?;
-        fs::write(path, bytes)?;
-    }
+    let weir = enter(arguments, &folder, sockets)?;
     let servers = world::prepare(&facts)?;
-    world::write_secrets(&toml)?;
-    fs::write(IMPORTED, toml)?;
+    fs::write(IMPORTED, &imported.toml)?;
+    // A config that is given has its files beside it.
+    let config = arguments.config.as_deref().unwrap_or(Path::new(IMPORTED));
+    world::write_secrets(config)?;
     let asked = requests(&facts, arguments.requests, arguments.seed);
     let original = match format {
         SourceFormat::Nginx => program::nginx(&peer, file, &facts, &text),
@@ -88,8 +82,11 @@ pub(crate) fn prove(arguments: &ProofArguments) -> anyhow::Result<bool> {
     };
     let theirs = outcomes(original, &facts, &servers, &asked).context("the original")?;
     let their_logs = logs::take(&facts, &servers);
-    let ours = outcomes(program::weir(&weir, Path::new(IMPORTED)), &facts, &servers, &asked);
-    let ours = ours.context("the imported config")?;
+    let ours = outcomes(program::weir(&weir, config), &facts, &servers, &asked);
+    let ours = ours.with_context(|| match &arguments.config {
+        Some(config) => config.display().to_string(),
+        None => "the imported config".to_owned(),
+    })?;
     let our_logs = logs::take(&facts, &servers);
     let mut report = ProofReport::new(&name, &text);
     // A config that is given says nothing of what it lacks.
@@ -102,6 +99,24 @@ pub(crate) fn prove(arguments: &ProofArguments) -> anyhow::Result<bool> {
         print!("{report}");
     }
     Ok(report.count(DifferenceVerdict::Defect) == 0)
+}
+
+/// Enters the copy of the file system, with the files beside the configs; returns where Weir is.
+fn enter(arguments: &ProofArguments, folder: &Path, sockets: &[String]) -> anyhow::Result<PathBuf> {
+    let weir = arguments.weir.as_deref().context("the program of Weir is not named")?;
+    let mut beside = siblings(folder);
+    if let Some(folder) = arguments.config.as_deref().and_then(Path::parent) {
+        beside.extend(siblings(folder));
+    }
+    world::raise_limits();
+    // What runs on this machine goes first.
+    setpriority_process(None, 5)?;
+    let weir = enter_copy(weir, sockets)?;
+    for (path, bytes) in beside.into_iter().filter(|(path, _)| !path.exists()) {
+        fs::create_dir_all(path.parent().unwrap_or(Path::new("/")))?;
+        fs::write(path, bytes)?;
+    }
+    Ok(weir)
 }
 
 /// The files of the folder: it may be one that the copy of the file system does not have.

@@ -1,4 +1,5 @@
-//! A network and a file system for one proof. `unshare` has made the namespaces; what is written here is gone with the process.
+//! A network for one proof, and the files that it needs. The namespaces are made and the copy of the file system is entered; what is written here
+//! is gone with the process.
 //!
 //! Every name leads to an address of 10.0.0.0/8, every address that the file names leads to a second network, in which all addresses are local:
 //! so servers can listen on ports that the program itself listens on, and no file has to be changed.
@@ -6,7 +7,7 @@
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +20,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::clock::wait_until;
+use crate::file_system::run;
 use crate::names::KnownNames;
 use crate::original::{IngredientKind, OriginalFacts, WantedFile};
 use crate::servers::ProofServers;
@@ -33,54 +35,6 @@ pub(crate) fn raise_limits() {
     let all = Rlimit { current: Some(1 << 20), maximum: Some(1 << 20) };
     // Who is not root keeps what there is.
     let _ = setrlimit(Resource::Nofile, all);
-}
-
-/// Enters a copy of the file system, in which `program` is at the path that is returned.
-pub(crate) fn enter_copy(weir: &Path) -> anyhow::Result<PathBuf> {
-    // Mounted over in this namespace alone, so that no folder is left behind.
-    let base = PathBuf::from("/mnt");
-    run("mount", &["-t", "tmpfs", "proof", text(&base)])?;
-    for folder in ["up", "work", "root"] {
-        fs::create_dir(base.join(folder))?;
-    }
-    let layers = format!("lowerdir=/,upperdir={0}/up,workdir={0}/work", base.display());
-    let root = base.join("root");
-    run("mount", &["-t", "overlay", "proof", "-o", &layers, text(&root)])?;
-    for folder in ["proc", "sys"] {
-        run("mount", &["--rbind", &format!("/{folder}"), text(&root.join(folder))])?;
-    }
-    // Devices in a folder of its own, in which the socket of syslog can be made.
-    run("mount", &["-t", "tmpfs", "proof", text(&root.join("dev"))])?;
-    for device in ["null", "zero", "full", "random", "urandom"] {
-        let there = root.join("dev").join(device);
-        fs::write(&there, "")?;
-        run("mount", &["--bind", &format!("/dev/{device}"), text(&there)])?;
-    }
-    fs::create_dir(root.join("dev/shm"))?;
-    let inside = Path::new("/run/weir-proof/weir");
-    let there = root.join("run/weir-proof");
-    fs::create_dir_all(&there)?;
-    fs::write(there.join("weir"), "")?;
-    run("mount", &["--bind", text(weir), text(&there.join("weir"))])?;
-    std::os::unix::fs::chroot(&root).context("only root may do that")?;
-    std::env::set_current_dir("/")?;
-    Ok(inside.to_owned())
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap_or_default()
-}
-
-fn run(program: &str, arguments: &[&str]) -> anyhow::Result<()> {
-    let output = Command::new(program)
-        .args(arguments)
-        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
-        .stdin(Stdio::null())
-        .output()
-        .with_context(|| format!("cannot run {program}"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{program} {}: {said}", arguments.join(" "));
-    Ok(())
 }
 
 /// Writes the files that the original wants, and starts its servers.
@@ -227,15 +181,20 @@ fn write_files(facts: &OriginalFacts) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Files beside the imported config that the report tells to write: each value that is one word in a folder without a path.
-pub(crate) fn write_secrets(toml: &str) -> anyhow::Result<()> {
+/// Files beside the config of Weir that it names and that are not there, as the report of an import tells to write them: each value that is one word
+/// in a folder without a path.
+pub(crate) fn write_secrets(config: &Path) -> anyhow::Result<()> {
+    let toml = fs::read_to_string(config).with_context(|| format!("{}", config.display()))?;
     for line in toml.lines().filter(|line| !line.trim_start().starts_with('#')) {
         for (key, rest) in line.match_indices("file").filter_map(|(at, _)| line[at..].split_once('=')) {
             let value = rest.trim_start().strip_prefix('"').and_then(|rest| rest.split('"').next());
             let Some(value) = value.filter(|value| key.len() < 12 && !value.contains(['/', '{', ':'])) else {
                 continue;
             };
-            fs::write(Path::new("/run/weir-proof").join(value), "proof-password\n")?;
+            let path = config.with_file_name(value);
+            if !path.exists() {
+                fs::write(path, "proof-password\n")?;
+            }
         }
     }
     Ok(())

@@ -7,7 +7,7 @@ mod kubernetes;
 mod configs;
 mod running;
 mod demo;
-mod lab;
+mod companions;
 mod documents;
 
 mod foreign;
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
         Subcommand::Report(arguments) => running::report::run(&arguments),
         Subcommand::Top(arguments) => running::top::run(&arguments),
         Subcommand::Demo(arguments) => demo::run(&arguments),
-        Subcommand::Lab(arguments) => lab::run(&arguments),
+        Subcommand::Lab(arguments) => companions::lab::run(&arguments),
         Subcommand::Completions(arguments) => documents::completions::run(&arguments, CommandLine::command()),
         Subcommand::Man(arguments) => documents::manual::run(&arguments, CommandLine::command()),
         Subcommand::Reference => documents::reference::run_reference(),

@@ -46,12 +46,17 @@ pub(super) fn stage_weir(workspace: &Workspace, programs: &Programs, root: &Path
     stage_documents(workspace, &root.join("usr/share/doc/weir"))
 }
 
-/// Puts the lab below `root`.
+/// Puts the lab below `root`, and beside it the program that proves imports.
 pub(super) fn stage_lab(workspace: &Workspace, programs: &Programs, root: &Path) -> anyhow::Result<()> {
     make_folder(&root.join("usr/bin"))?;
     strip(workspace, &programs.lab, programs.libc, &root.join("usr/bin/weir-lab"))?;
     let page = super::output_of(workspace, &programs.lab, &["man"])?;
     write_manual_page(workspace, &root.join("usr/share/man/man1"), "weir-lab.1", &page)?;
+    strip(workspace, &programs.proof, programs.libc, &root.join("usr/bin/weir-proof"))?;
+    let about = fs::read_to_string(workspace.root().join("docs/import-proof.md"))?;
+    let page =
+        manual::page("weir-proof", 1, "whether an imported config answers as the original does", &about);
+    write_manual_page(workspace, &root.join("usr/share/man/man1"), "weir-proof.1", &page)?;
     stage_completions(workspace, &programs.lab, root)
 }
 

@@ -14,13 +14,14 @@ use crate::workspace::Workspace;
 pub(super) struct Programs {
     pub(super) weir: PathBuf,
     pub(super) lab: PathBuf,
+    pub(super) proof: PathBuf,
     pub(super) libc: Libc,
 }
 
-/// Builds both programs for this processor below `target`.
+/// Builds the programs for this processor below `target`.
 pub(super) fn build(workspace: &Workspace, target: &Path, libc: Libc) -> anyhow::Result<Programs> {
-    let DistPrograms { weir, lab } = DistBuild::new(workspace, target, libc)?.programs()?;
-    Ok(Programs { weir, lab, libc })
+    let DistPrograms { weir, lab, proof } = DistBuild::new(workspace, target, libc)?.programs()?;
+    Ok(Programs { weir, lab, proof, libc })
 }
 
 /// Copies a program without its symbols to `to`. The size of `weir` is bounded, for each C library on its own.

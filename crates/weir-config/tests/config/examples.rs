@@ -28,6 +28,30 @@ fn no_example_has_a_diagnostic_or_a_warning() {
     }
 }
 
+/// Each is a config of its own; keys and certificates are those of the reader.
+#[test]
+fn recipes_have_no_mistakes() {
+    let page = read(&root().join("docs/recipes.md"));
+    let mut shown = 0;
+    for (number, recipe) in page.split("\n## ").enumerate() {
+        let name = recipe.lines().next().unwrap_or_default();
+        for block in recipe.split("```toml\n").skip(1) {
+            let text = block.split("```").next().expect("a block ends");
+            let checked = CheckedConfig::parse_alone(text, name, &|_| None);
+            assert!(
+                checked.config.is_some() && checked.diagnostics.is_empty(),
+                "{name}:\n{}",
+                checked.diagnostics
+            );
+            shown += 1;
+        }
+        // Those that stand among the examples already are named.
+        let is_told = number == 0 || recipe.contains("```toml\n") || recipe.contains("(../examples/");
+        assert!(is_told, "{name} shows no config");
+    }
+    assert!(shown >= 11, "{shown}");
+}
+
 #[test]
 fn the_canary_gets_its_share() {
     let config = example("canary");

@@ -1,6 +1,9 @@
 //! `weir import`: a config of nginx, HAProxy or Caddy as a `weir.toml`, with a report of every line.
 //!
-//! The result is checked as any config is, and what is wrong with it is shown at the place in the original. Nothing is started.
+//! The result is checked as any config is, and what is wrong with it is shown at the place in the original. Nothing is started here; a proof is
+//! made by another program.
+
+mod proof;
 
 mod shadow;
 
@@ -29,7 +32,8 @@ Examples:
   weir import haproxy.cfg --output weir.toml --report report.txt
   weir import /etc/haproxy/haproxy.cfg /etc/haproxy/conf.d
   weir import Caddyfile --json | jq .counts
-  weir import /etc/nginx/nginx.conf --shadow http://127.0.0.1:8080 > shadow.toml";
+  weir import /etc/nginx/nginx.conf --shadow http://127.0.0.1:8080 > shadow.toml
+  weir import --prove /etc/nginx/nginx.conf";
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -37,7 +41,12 @@ Exit codes:
   1  a file cannot be written
   2  a file cannot be read or is no config of that product, or the result has errors; it is printed if there is one
   3  there are lines that are only approximated, and none that is not supported, or listeners that `--shadow` leaves out; the result is printed
-  4  there are lines that are not supported; the result is printed without them";
+  4  there are lines that are not supported; the result is printed without them
+
+Exit codes with `--prove`:
+  0  nothing differs that is not meant
+  1  something differs that is not meant
+  2  no proof could be made: a program, a right or a file is missing, or one of the programs refuses its config";
 
 /// Exit code for lines that are only approximated.
 const APPROXIMATED: u8 = 3;
@@ -72,6 +81,8 @@ pub(crate) struct ImportArguments {
     shadow: ShadowArguments,
     #[command(flatten)]
     loss: LossArguments,
+    #[command(flatten)]
+    proof: proof::ProofOptions,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -95,6 +106,9 @@ struct PrintedImport {
 }
 
 pub(crate) fn run(arguments: &ImportArguments) -> Result<ExitCode, CommandError> {
+    if arguments.proof.prove {
+        return proof::run(arguments);
+    }
     let format = format_of(arguments)?;
     let files = ReadFiles::default();
     let names = named_files(format, &arguments.files);

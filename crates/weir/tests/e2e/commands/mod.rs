@@ -11,6 +11,7 @@ mod secrets;
 mod generated;
 mod import;
 mod shadow;
+mod import_proof;
 mod lab;
 
 /// A good config with three routes.

@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use clap::Args;
@@ -38,10 +37,7 @@ pub(crate) struct LabArguments {
 
 /// Becomes the lab; comes back only when there is none.
 pub(crate) fn run(arguments: &LabArguments) -> Result<ExitCode, CommandError> {
-    let beside = std::env::current_exe().ok().and_then(|own| Some(own.parent()?.to_owned()));
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = beside.into_iter().chain(std::env::split_paths(&path));
-    let Some(program) = find(folders) else {
+    let Some(program) = super::find(PROGRAM) else {
         return Err(CommandError::Failed {
             error: anyhow::anyhow!("there is no {PROGRAM}, neither beside weir nor on the PATH"),
             help: Some(format!(
@@ -52,26 +48,4 @@ pub(crate) fn run(arguments: &LabArguments) -> Result<ExitCode, CommandError> {
     };
     let error = Command::new(&program).args(&arguments.arguments).exec();
     Err(anyhow::Error::new(error).context(format!("cannot run {}", program.display())).into())
-}
-
-/// The first of these folders that has the lab.
-fn find(mut folders: impl Iterator<Item = PathBuf>) -> Option<PathBuf> {
-    let program = |folder: PathBuf| Some(folder.join(PROGRAM)).filter(|path| Path::is_file(path));
-    folders.find_map(program)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::find;
-
-    #[test]
-    fn the_lab_beside_weir_comes_before_the_one_on_the_path() {
-        let (beside, path) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let folders = || [&beside, &path].map(|folder| folder.path().to_owned()).into_iter();
-        assert_eq!(find(folders()), None);
-        std::fs::write(path.path().join("weir-lab"), "").unwrap();
-        assert_eq!(find(folders()), Some(path.path().join("weir-lab")));
-        std::fs::write(beside.path().join("weir-lab"), "").unwrap();
-        assert_eq!(find(folders()), Some(beside.path().join("weir-lab")));
-    }
 }
