@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use weir_access::PasswordHash;
 use weir_config::CheckedConfig;
 use weir_import::{ImportOutcome, SourceFiles, detect, import};
 
@@ -29,6 +30,10 @@ impl SourceFiles for Folder {
 
     fn variable(&self, _name: &str) -> Option<String> {
         None
+    }
+
+    fn password_hash(&self, password: &str, salt: &str) -> Option<String> {
+        Some(PasswordHash::of_password(password.as_bytes(), salt).text().to_owned())
     }
 }
 

@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use weir_access::PasswordHash;
 use weir_config::CheckedConfig;
 use weir_import::{SourceFiles, SourceFormat, import};
 
@@ -32,6 +33,10 @@ impl SourceFiles for Folder {
 
     fn variable(&self, name: &str) -> Option<String> {
         (name == "PORT").then(|| "8080".to_owned())
+    }
+
+    fn password_hash(&self, password: &str, salt: &str) -> Option<String> {
+        Some(PasswordHash::of_password(password.as_bytes(), salt).text().to_owned())
     }
 }
 

@@ -22,8 +22,8 @@ const OURS: &[(&str, &[&str])] = &[
     ("weir-traffic", &["weir-sort"]),
     ("weir-conditions", &["weir-traffic"]),
     ("weir-rewrite", &[]),
-    // weir-config for tests alone: what is imported passes its door.
-    ("weir-import", &["weir-config", "weir-http"]),
+    // weir-access and weir-config for tests alone: what is imported passes its door.
+    ("weir-import", &["weir-access", "weir-config", "weir-http"]),
     ("weir-observe", &["weir-http", "weir-sort"]),
     (
         "weir-config",
@@ -100,6 +100,7 @@ const OURS: &[(&str, &[&str])] = &[
     (
         "weir",
         &[
+            "weir-access",
             "weir-client",
             "weir-conditions",
             "weir-config",

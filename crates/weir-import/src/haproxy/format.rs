@@ -186,6 +186,9 @@ fn log_value(name: &str, tcp: bool, notes: &mut Vec<&'static str>) -> Option<&'s
         "HU" => "{target}",
         "HV" => "{version}",
         "ID" => "{request_id}",
+        "bi" | "bp" => {
+            noted("there is `-` for the address that the connection to the server comes from", "-")
+        }
         "t" | "tr" => noted("times are in UTC", "{time.haproxy}"),
         "T" | "Tl" | "trg" | "trl" => noted("times are in UTC, and without brackets", "{time.clf}"),
         _ => return None,

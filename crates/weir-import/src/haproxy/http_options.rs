@@ -1,6 +1,6 @@
 //! What frontends and backends both may say: headers about the client, compression, error pages.
 
-use super::acl::{AclCondition, AtomTest};
+use super::acl::{AclCondition, AclSubject, Atom, AtomTest};
 use super::output::{Keys, literal};
 use super::proxy::ProxySection;
 use super::rules::{HeaderChange, HeaderOperation};
@@ -49,40 +49,46 @@ fn forwarded<'s>(proxy: &ProxySection<'s>, keys: &mut Keys<'s>, changes: &mut Ve
     };
     let mut words = ledger.words(statement);
     words.next();
-    let mut header = None;
+    let (mut header, mut except, mut if_none) = ("x-forwarded-for".to_owned(), None, false);
     while let Some(word) = words.text() {
         match word {
-            "except" => {
-                let network = words.text().unwrap_or_default();
-                if proxy.is_frontend() {
-                    keys.push("trusted_proxies", TomlValue::Array(vec![network.into()]), statement);
-                    ledger.approximated(statement, "those peers are trusted to name the client in `X-Forwarded-For`, and are added to it");
-                } else {
-                    ledger.approximated(statement, "requests from there have the header, too: `trusted_proxies` of the listener trusts such peers");
-                }
-            }
-            "header" => header = words.text(),
-            "if-none" => ledger.approximated(
-                statement,
-                "what a client sends in it is replaced, unless `trusted_proxies` names the client",
-            ),
+            "except" => except = words.text(),
+            "header" => header = words.text().unwrap_or_default().to_ascii_lowercase(),
+            "if-none" => if_none = true,
             other => ledger.unsupported(statement, &format!("`{other}`")),
         }
     }
-    match header.filter(|name| !name.eq_ignore_ascii_case("x-forwarded-for")) {
-        Some(name) => {
-            ledger.exact(statement);
-            changes.push(HeaderChange {
-                condition: AclCondition::Constant(true),
-                operation: HeaderOperation::Add,
-                name: name.to_ascii_lowercase(),
-                value: "{client_address}".to_owned(),
-                from_server: false,
-                statement,
-            });
+    if header != "x-forwarded-for" {
+        ledger.exact(statement);
+        let not =
+            |subject: AclSubject, test: AtomTest| AclCondition::Atom(Atom::new(subject, test)).negated();
+        let mut condition = AclCondition::Constant(true);
+        if let Some(network) = except {
+            condition = condition.and(not(AclSubject::Source, AtomTest::Networks(vec![network.to_owned()])));
         }
-        None => ledger.by_default(statement, "servers get `X-Forwarded-For`, and the scheme, host and port in headers beside it; what clients send in them is dropped, unless `trusted_proxies` names them"),
+        if if_none {
+            let subject = AclSubject::Text(format!("header[\"{header}\"]"));
+            condition = condition.and(not(subject, AtomTest::Found));
+        }
+        let (operation, value) = (HeaderOperation::Add, "{client_address}".to_owned());
+        let change =
+            HeaderChange { condition, operation, name: header, value, from_server: false, statement };
+        return changes.push(change);
     }
+    if let Some(network) = except {
+        match proxy.is_frontend() {
+            true => {
+                keys.push("trusted_proxies", TomlValue::Array(vec![network.into()]), statement);
+                ledger.approximated(statement, "those peers are trusted to name the client in `X-Forwarded-For`, and are added to it");
+            }
+            false => ledger.approximated(statement, "requests from there have the header, too: `trusted_proxies` of the listener trusts such peers"),
+        }
+    }
+    if if_none {
+        let note = "what a client sends in it is replaced, unless `trusted_proxies` names the client";
+        ledger.approximated(statement, note);
+    }
+    ledger.by_default(statement, "servers get `X-Forwarded-For`, and the scheme, host and port in headers beside it; what clients send in them is dropped, unless `trusted_proxies` names them");
 }
 
 fn compression<'s>(proxy: &ProxySection<'s>, keys: &mut Keys<'s>) {
@@ -190,14 +196,6 @@ fn error_pages<'s>(proxy: &ProxySection<'s>, keys: &mut Keys<'s>) {
             ),
         }
     }
-}
-
-/// A condition on the path alone.
-pub(super) fn path_is(path: &str) -> AclCondition {
-    AclCondition::Atom(super::acl::Atom::new(
-        super::acl::AclSubject::Path,
-        AtomTest::Equal(vec![path.to_owned()]),
-    ))
 }
 
 /// The statement's words, all taken.

@@ -195,7 +195,16 @@ pub(super) fn settle(ledger: &Ledger, section: &Statement, superseded: &HashSet<
             ledger.meaningless(line, "a later line, or one of the section itself, replaces it");
             continue;
         }
+        let persists = ["cookie", "stick"];
+        let has_affinity = section.children().iter().any(|line| persists.contains(&line.name()));
         match verdict(line, section.name() == "defaults") {
+            Some(Unsupported(_) | Approximated(_))
+                if !has_affinity
+                    && (matches!(line.name(), "ignore-persist" | "force-persist")
+                        || begins(line, &["option", "persist"])) =>
+            {
+                ledger.meaningless(line, "clients have no server that is theirs");
+            }
             Some(Default(why)) => {
                 ledger.words(line).rest();
                 ledger.by_default(line, why);

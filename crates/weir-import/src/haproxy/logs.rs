@@ -35,6 +35,21 @@ pub(super) fn access_log<'s>(
     Some(keys)
 }
 
+/// What a section captures of requests: the samples in the order of their slots.
+pub(super) fn captures(proxy: &ProxySection<'_>) -> Vec<String> {
+    let mut slots = Vec::new();
+    for line in proxy.all(&["capture", "http-request", "tcp-request"]) {
+        let texts: Vec<&str> = line.words.iter().map(|word| word.text.as_str()).collect();
+        match texts.as_slice() {
+            ["capture", "request", "header", name, ..] => slots.push(format!("req.hdr({name})")),
+            ["http-request", "capture", sample, "len", ..]
+            | ["tcp-request", "content", "capture", sample, "len", ..] => slots.push((*sample).to_owned()),
+            _ => {}
+        }
+    }
+    slots
+}
+
 /// The lines that count, those of `global` where `log global` asks for them.
 fn log_lines<'s>(proxy: &ProxySection<'s>, global: &GlobalFacts<'s>) -> Vec<&'s Statement> {
     if let Some(no) = proxy.one(&["no", "log"]) {

@@ -23,7 +23,7 @@ use std::collections::{HashMap, HashSet};
 use crate::document::Draft;
 use crate::report::Ledger;
 use crate::source::{ImportError, SourceFiles, Statement, StatementId};
-use acl::{AclCondition, AclConditions, MapUse, Surroundings, TableFacts};
+use acl::{AclCondition, AclConditions, HaproxyMapEntries, MapUse, Surroundings, TableFacts, VariableValue};
 use backend::Clients;
 use frontend::{BackendFacts, BackendTarget, FrontendParts};
 use output::{Keys, NamedTables, literal};
@@ -40,6 +40,8 @@ pub(crate) fn translate(
     let mut draft = Draft::default();
     let mut global = GlobalFacts::default();
     for section in sections.iter().filter(|section| section.name() == "global") {
+        global.calls_scripts = process::calls_scripts(&sections);
+        global.calls_programs = process::calls_programs(&sections);
         process::global(ledger, section, &mut global, &mut draft);
     }
     let of_kind = |kind: &str| -> Vec<&Statement> {
@@ -52,7 +54,7 @@ pub(crate) fn translate(
         cache(ledger, section, &mut draft);
     }
     let proxies = proxies(ledger, &sections, &superseded);
-    let users = userlist::user_lists(ledger, &of_kind("userlist"));
+    let users = userlist::user_lists(ledger, &of_kind("userlist"), files);
     let mut import = HaproxyImport { ledger, files, global, proxies, users, draft };
     import.run();
     let HaproxyImport { global, mut draft, .. } = import;
@@ -64,6 +66,11 @@ pub(crate) fn translate(
         match section.name() {
             "frontend" | "backend" | "listen" | "defaults" => ignored::settle(ledger, section, &superseded),
             "global" | "resolvers" | "cache" | "userlist" => {}
+            "peers" if !process::peers_are_used(ledger, section, &sections) => {
+                for line in section.children().iter().chain([section]) {
+                    ledger.meaningless(line, "nothing counts in a table that it shares");
+                }
+            }
             _ => ignored::foreign_section(ledger, section),
         }
     }
@@ -116,6 +123,18 @@ fn proxies<'s>(
     proxies
 }
 
+/// The rules of a section, as those of the routes that lead to it.
+fn of_routes<'s>(proxy: &ProxySection<'s>, mut rules: rules::SectionRules<'s>) -> rules::SectionRules<'s> {
+    http_options::options(proxy, &mut rules.route, &mut rules.requests);
+    let listener = std::mem::take(&mut rules.listener);
+    rules.route.extend(&listener);
+    // They are about clients of the listener.
+    for key in ["trusted_proxies", "client_address_header", "forwarded", "proxy_protocol"] {
+        rules.route.remove(key);
+    }
+    rules
+}
+
 /// `cache NAME`.
 fn cache(ledger: &Ledger, section: &Statement, draft: &mut Draft) {
     let name = name_of(ledger.words(section).text().unwrap_or_default());
@@ -153,18 +172,6 @@ fn cache(ledger: &Ledger, section: &Statement, draft: &mut Draft) {
     }
 }
 
-/// Rules that a section has for what is sent to it.
-const RULES: [&str; 8] = [
-    "http-request",
-    "http-response",
-    "tcp-request",
-    "redirect",
-    "reqrep",
-    "reqadd",
-    "compression",
-    "use_backend",
-];
-
 /// An import under way.
 struct HaproxyImport<'s, 'f> {
     ledger: &'s Ledger,
@@ -180,15 +187,28 @@ struct HaproxyImport<'s, 'f> {
 struct SharedState {
     tables: HashMap<String, TableFacts>,
     maps: RefCell<Vec<MapUse>>,
-    variables: RefCell<HashMap<String, String>>,
+    variables: RefCell<HashMap<String, VariableValue>>,
+    /// What each section with clients captures of requests, and what backends may ask for.
+    captures: HashMap<usize, Vec<String>>,
+    trusts_peers: bool,
     /// The slots of frontends.
     slots: HashMap<u8, String>,
+}
+
+/// What faces servers, and the sections that face clients.
+#[derive(Default)]
+struct ServerSide<'s> {
+    backends: HashMap<String, BackendFacts<'s>>,
+    upstreams: Vec<(String, Keys<'s>)>,
+    frontends: Vec<ReadSection<'s>>,
 }
 
 /// A section with its rules.
 struct ReadSection<'s> {
     index: usize,
     rules: rules::SectionRules<'s>,
+    /// The rules of a `listen` that others lead to, as they hold for these.
+    as_backend: Option<rules::SectionRules<'s>>,
     targets: Vec<BackendTarget<'s>>,
     increments: Vec<(String, AclCondition, &'static str)>,
 }
@@ -196,11 +216,13 @@ struct ReadSection<'s> {
 impl<'s> HaproxyImport<'s, '_> {
     fn run(&mut self) {
         let mut state = SharedState::default();
+        state.trusts_peers = self.trusts_peers();
         state.tables = {
             let around = self.around(&state, "");
             tables::facts(&self.proxies, &around)
         };
         state.slots = self.slots_of_frontends();
+        state.captures = self.captures();
         self.modes();
         let disabled: Vec<usize> = (0..self.proxies.len()).filter(|index| self.is_disabled(*index)).collect();
         // Variables that frontends set, backends ask for.
@@ -212,17 +234,24 @@ impl<'s> HaproxyImport<'s, '_> {
         for index in order {
             let is_backend = !self.proxies[index].is_frontend();
             let section = self.read(index, &state, if is_backend { &before } else { &none });
+            // A choice is made by the section whose rules make it.
+            state.variables.borrow_mut().retain(|_, value| matches!(value, VariableValue::Named(_)));
             if !is_backend {
                 before.headers.extend(section.rules.changed.iter().cloned());
                 before.path |= section.rules.path_is_old;
             }
             sections.push(section);
         }
+        // Rules of a `listen` hold for what others send to it, too.
+        for section in self.led_by_others(&sections) {
+            sections[section].as_backend = Some(self.read(sections[section].index, &state, &before).rules);
+        }
         sections.sort_by_key(|section| section.index);
         self.tables(&state, &sections);
-        let (listeners, upstreams) = self.both_sides(&state, sections);
+        let servers = self.servers(&state, sections);
+        let listeners = self.listeners(&state, &servers);
         NamedTables { kind: "listener", block: "clients", tables: listeners }.write(&mut self.draft);
-        NamedTables { kind: "upstream", block: "servers", tables: upstreams }.write(&mut self.draft);
+        NamedTables { kind: "upstream", block: "servers", tables: servers.upstreams }.write(&mut self.draft);
         self.maps(&state);
     }
 
@@ -254,14 +283,38 @@ impl<'s> HaproxyImport<'s, '_> {
             slots: HashMap::new(),
             maps: &state.maps,
             variables: &state.variables,
+            trusts_peers: state.trusts_peers,
+            captures: &[],
         }
+    }
+
+    /// Whether `option forwardfor except` makes trusted proxies; behind PROXY headers, the peer is not who HAProxy takes for it.
+    fn trusts_peers(&self) -> bool {
+        let has = |line: &Statement, text: &str| line.words.iter().any(|word| word.text == text);
+        let frontends = || self.proxies.iter().filter(|proxy| proxy.is_frontend());
+        let excepts = frontends().filter_map(|proxy| proxy.one(&["option", "forwardfor"]));
+        let mut binds = frontends().flat_map(|proxy| proxy.all(&["bind", "tcp-request"]));
+        excepts.into_iter().any(|line| has(line, "except"))
+            && !binds.any(|line| has(line, "accept-proxy") || has(line, "expect-proxy"))
+    }
+
+    /// What sections with clients capture of requests, in the order of the slots.
+    fn captures(&self) -> HashMap<usize, Vec<String>> {
+        let frontends = self.proxies.iter().enumerate().filter(|(_, proxy)| proxy.is_frontend());
+        frontends.map(|(index, proxy)| (index, logs::captures(proxy))).collect()
     }
 
     fn read(&self, index: usize, state: &SharedState, before: &rules::ChangesBefore) -> ReadSection<'s> {
         let proxy = &self.proxies[index];
         let mut slots = if proxy.is_frontend() { HashMap::new() } else { state.slots.clone() };
         slots.extend(tables::slots(proxy));
-        let around = Surroundings { slots: slots.clone(), ..self.around(state, proxy.name) };
+        // A backend has what the one section with clients has captured.
+        let captures = match proxy.is_frontend() || state.captures.len() != 1 {
+            true => state.captures.get(&index),
+            false => state.captures.values().next(),
+        };
+        let captures = captures.map_or(&[][..], Vec::as_slice);
+        let around = Surroundings { slots: slots.clone(), captures, ..self.around(state, proxy.name) };
         let conditions = AclConditions::new(self.ledger, &proxy.all(&["acl"]), around);
         let increments = tables::increments(proxy, &conditions, &slots);
         let rules = rules::read(proxy, &conditions, &self.users, before);
@@ -274,7 +327,19 @@ impl<'s> HaproxyImport<'s, '_> {
             Vec::new()
         };
         conditions.settle_unused();
-        ReadSection { index, rules, targets, increments }
+        ReadSection { index, rules, as_backend: None, targets, increments }
+    }
+
+    /// The places of `listen` sections that other sections lead to.
+    fn led_by_others(&self, sections: &[ReadSection<'s>]) -> Vec<usize> {
+        let is_led = |own: &ReadSection<'s>| {
+            let proxy = &self.proxies[own.index];
+            let others = sections.iter().filter(|section| section.index != own.index);
+            proxy.is_frontend()
+                && proxy.is_backend()
+                && others.flat_map(|section| &section.targets).any(|target| target.backend == proxy.name)
+        };
+        (0..sections.len()).filter(|place| is_led(&sections[*place])).collect()
     }
 
     /// What frontends count, which backends ask for.
@@ -311,53 +376,49 @@ impl<'s> HaproxyImport<'s, '_> {
         }
     }
 
-    #[expect(clippy::type_complexity, reason = "both are written as they are")]
-    fn both_sides(
-        &mut self,
-        state: &SharedState,
-        sections: Vec<ReadSection<'s>>,
-    ) -> (Vec<(String, Keys<'s>)>, Vec<(String, Keys<'s>)>) {
-        let mut backends: HashMap<String, BackendFacts<'s>> = HashMap::new();
-        let mut upstreams = Vec::new();
-        let mut frontends = Vec::new();
+    /// Makes what faces servers.
+    fn servers(&mut self, state: &SharedState, sections: Vec<ReadSection<'s>>) -> ServerSide<'s> {
+        let mut made = ServerSide::default();
         let clients = self.clients(&sections);
-        let mut upstream_names: Vec<String> = Vec::new();
-        for section in sections {
+        let mut names: Vec<String> = Vec::new();
+        for mut section in sections {
             let proxy = &self.proxies[section.index];
             let around = self.around(state, proxy.name);
-            let mut facts = BackendFacts {
-                upstream: None,
-                rules: rules::SectionRules::default(),
-                is_tcp: proxy.is_tcp(),
-                has_rules_of_listen: proxy.is_frontend() && !proxy.all(&RULES).is_empty(),
+            let rules = match proxy.is_frontend() {
+                true => section.as_backend.take(),
+                false => Some(std::mem::take(&mut section.rules)),
             };
+            let rules = rules.map(|rules| of_routes(proxy, rules)).unwrap_or_default();
+            let mut facts = BackendFacts { upstream: None, rules, is_tcp: proxy.is_tcp() };
             if proxy.is_backend() {
                 let none = Clients::default();
                 let clients = clients.get(proxy.name).unwrap_or(&none);
                 if let Some(keys) = backend::upstream(proxy, &self.global, clients, &around) {
-                    let name = address::free_name(proxy.name, &upstream_names);
-                    upstream_names.push(name.clone());
+                    let name = address::free_name(proxy.name, &names);
+                    names.push(name.clone());
                     facts.upstream = Some(name.clone());
-                    upstreams.push((name, keys));
+                    made.upstreams.push((name, keys));
                 }
             }
             if !proxy.is_frontend() {
                 admin::stats(proxy, None, &mut self.draft);
             }
-            if proxy.is_frontend() {
-                frontends.push((section.index, section.rules, section.targets));
-            } else {
-                facts.rules = section.rules;
-                let rules = &mut facts.rules;
-                http_options::options(proxy, &mut rules.route, &mut rules.requests);
-                let listener = std::mem::take(&mut rules.listener);
-                rules.route.extend(&listener);
+            // A frontend may have the name of a backend.
+            if proxy.is_backend() {
+                made.backends.insert(proxy.name.to_owned(), facts);
             }
-            backends.insert(proxy.name.to_owned(), facts);
+            if proxy.is_frontend() {
+                made.frontends.push(section);
+            }
         }
+        made
+    }
+
+    /// Makes what faces clients.
+    fn listeners(&mut self, state: &SharedState, servers: &ServerSide<'s>) -> Vec<(String, Keys<'s>)> {
         let mut listeners = Vec::new();
         let mut taken = Vec::new();
-        for (index, rules, targets) in &frontends {
+        for ReadSection { index, rules, targets, .. } in &servers.frontends {
             let proxy = &self.proxies[*index];
             let around = Surroundings {
                 files: self.files,
@@ -367,6 +428,8 @@ impl<'s> HaproxyImport<'s, '_> {
                 slots: HashMap::new(),
                 maps: &state.maps,
                 variables: &state.variables,
+                trusts_peers: state.trusts_peers,
+                captures: &[],
             };
             let groups = frontend::groups(proxy, &self.global, self.files);
             let only_page = targets.is_empty() && rules.terminals.is_empty();
@@ -381,10 +444,11 @@ impl<'s> HaproxyImport<'s, '_> {
                 self.settle_page(*index);
                 continue;
             }
-            let parts = FrontendParts { proxy, rules, global: &self.global, targets, backends: &backends };
+            let backends = &servers.backends;
+            let parts = FrontendParts { proxy, rules, global: &self.global, targets, backends };
             listeners.extend(frontend::listeners(&parts, groups, &around, &mut taken, &mut self.draft));
         }
-        (listeners, upstreams)
+        listeners
     }
 
     /// A section that is the status page and nothing else becomes `[admin]`.
@@ -419,8 +483,9 @@ impl<'s> HaproxyImport<'s, '_> {
                 let written = bind.words.get(1).map_or("", |word| word.text.as_str());
                 ports.extend(written.split(',').map(|text| address::parse_address(text).port_number()));
             }
+            let own = Some(proxy.name).filter(|_| proxy.is_backend());
             let led: HashSet<&str> =
-                section.targets.iter().map(|target| target.backend.as_str()).chain([proxy.name]).collect();
+                section.targets.iter().map(|target| target.backend.as_str()).chain(own).collect();
             for backend in led {
                 let clients = all.entry(backend.to_owned()).or_default();
                 clients.timeouts.push(timeout);
@@ -436,14 +501,21 @@ impl<'s> HaproxyImport<'s, '_> {
             let table = self.draft.table(&["map", &map.name]);
             table.set_plain("source", map.source.clone());
             if let Some(default) = &map.default {
-                table.set_plain("default", literal(&default.replace('{', "{{").replace('}', "}}")));
+                table.set_plain("default", literal(default));
             }
-            table.set_plain("file", literal(&map.file));
+            match &map.entries {
+                HaproxyMapEntries::File { path, kind } => {
+                    table.set_plain("file", literal(path));
+                    if *kind != "exact" {
+                        table.set_plain("file_kind", *kind);
+                    }
+                }
+                HaproxyMapEntries::Regex { pattern, value } => {
+                    table.table("regex").set_plain(&literal(pattern), literal(value));
+                }
+            }
             if map.ignore_case {
                 table.set_plain("ignore_case", true);
-            }
-            if map.kind != "exact" {
-                table.set_plain("file_kind", map.kind);
             }
         }
     }

@@ -105,17 +105,6 @@ impl<'s> Keys<'s> {
         self.entries.retain(|entry| entry.path[0] != key);
     }
 
-    /// The line that a key comes from.
-    pub(super) fn origin_of(&self, key: &str) -> Option<&'s Statement> {
-        self.entries.iter().find(|entry| entry.path[0] == key)?.from
-    }
-
-    /// With this key alone.
-    pub(super) fn only(&self, key: &str) -> Keys<'s> {
-        let entries = self.entries.iter().filter(|entry| entry.path[0] == key).cloned().collect();
-        Keys { entries, ..Keys::default() }
-    }
-
     /// Takes out what a path has.
     pub(super) fn remove_path(&mut self, path: &str) {
         let path: Vec<&str> = path.split('.').collect();
@@ -133,9 +122,18 @@ impl<'s> Keys<'s> {
         keys
     }
 
-    /// Takes over what the other has; what is here already stays.
+    /// Takes over what the other has; what is here already stays. Where both ask for a password, users have to be of both.
     pub(super) fn extend(&mut self, other: &Keys<'s>) {
-        for entry in &other.entries {
+        let both_ask = self.has("basic") && other.has("basic");
+        if both_ask {
+            let is_user =
+                |entry: &KeyEntry<'s>| entry.path.len() == 3 && entry.path[..2] == ["basic", "users"];
+            let is_of_other = |entry: &KeyEntry<'s>| {
+                other.entries.iter().any(|known| known.path == entry.path && known.value == entry.value)
+            };
+            self.entries.retain(|entry| !is_user(entry) || is_of_other(entry));
+        }
+        for entry in other.entries.iter().filter(|entry| !both_ask || entry.path[0] != "basic") {
             if !self.entries.iter().any(|own| own.path == entry.path) {
                 self.entries.push(entry.clone());
             }

@@ -20,6 +20,9 @@ pub(super) struct GlobalFacts<'s> {
     pub(super) logs: Vec<&'s Statement>,
     /// `ssl-default-bind-options` and its like.
     pub(super) bind_defaults: Vec<&'s Statement>,
+    /// Whether a rule calls a script, and a check a program.
+    pub(super) calls_scripts: bool,
+    pub(super) calls_programs: bool,
 }
 
 /// Lines without a meaning here, with the reason.
@@ -68,7 +71,7 @@ const MEANINGLESS: [(&str, &str); 42] = [
     ("server-state-base", "there is one file of state: `discovery.state_file`"),
 ];
 
-const UNSUPPORTED: [(&str, &str); 16] = [
+const UNSUPPORTED: [(&str, &str); 14] = [
     (
         "lua-load",
         "Weir runs no scripts: routes, `vars`, maps, lists and `forward_auth` do most of what they are for",
@@ -94,8 +97,6 @@ const UNSUPPORTED: [(&str, &str); 16] = [
     ("deviceatlas-json-file", "Weir has no detection of devices"),
     ("wurfl-data-file", "Weir has no detection of devices"),
     ("setcap", "grant the capability by the service manager"),
-    ("uid", "write the name in `process.user`"),
-    ("gid", "write the name in `process.group`"),
     (
         "maxconnrate",
         "`connections_per_client_rate` of a listener bounds clients; there is no rate for the process",
@@ -134,6 +135,12 @@ pub(super) fn global<'s>(
             ledger.meaningless(line, why);
         } else if name.starts_with("tune.") {
             tuning(ledger, line);
+        } else if name.starts_with("lua-") && !facts.calls_scripts {
+            words.rest();
+            let why = "no rule calls what the script registers; tasks that it starts by itself are not run";
+            ledger.approximated(line, why);
+        } else if name == "external-check" && !facts.calls_programs {
+            ledger.meaningless(line, "no section has `option external-check`");
         } else if let Some((_, advice)) = UNSUPPORTED.iter().find(|(known, _)| *known == name) {
             ledger.unsupported(line, advice);
         } else if matches!(name, "setenv" | "presetenv" | "unsetenv" | "resetenv") {
@@ -148,6 +155,31 @@ pub(super) fn global<'s>(
             }
         }
     }
+}
+
+/// Whether a rule, or a sample in it, is one of a script.
+pub(super) fn calls_scripts(sections: &[Statement]) -> bool {
+    let calls = |line: &Statement| line.words.iter().any(|word| word.text.contains("lua."));
+    sections.iter().filter(|section| section.name() != "global").flat_map(Statement::children).any(calls)
+}
+
+/// Whether a check is a program.
+pub(super) fn calls_programs(sections: &[Statement]) -> bool {
+    let is_check = |line: &Statement| {
+        line.words.windows(2).any(|pair| pair[0].text == "option" && pair[1].text == "external-check")
+    };
+    sections.iter().flat_map(Statement::children).any(is_check)
+}
+
+/// Whether a table in which something counts is shared by these peers.
+pub(super) fn peers_are_used(ledger: &Ledger, peers: &Statement, sections: &[Statement]) -> bool {
+    let name = peers.words.get(1).map_or("", |word| word.text.as_str());
+    let shares = |line: &Statement| {
+        let of_peers = line.words.windows(2).any(|pair| pair[0].text == "peers" && pair[1].text == name);
+        let asks_table = line.words.iter().any(|word| word.text.starts_with(&format!("{name}/")));
+        of_peers && !ledger.is_meaningless(line) || asks_table
+    };
+    sections.iter().flat_map(Statement::children).any(shares)
 }
 
 impl<'s> GlobalFacts<'s> {
@@ -201,6 +233,8 @@ fn process_key<'s>(
             None => return false,
         },
         "user" | "group" => process(draft, line.name(), literal(words.text().unwrap_or_default()).into()),
+        "uid" => process(draft, "user", literal(words.text().unwrap_or_default()).into()),
+        "gid" => process(draft, "group", literal(words.text().unwrap_or_default()).into()),
         "pidfile" => process(draft, "pid_file", literal(words.text().unwrap_or_default()).into()),
         "nbthread" => match number(words) {
             Some(threads) => process(draft, "workers", threads.min(1024).into()),

@@ -119,6 +119,11 @@ impl Ledger {
         self.accounts.borrow()[statement.id.0 as usize].outcome.is_some()
     }
 
+    /// Whether the outcome of a statement, so far, is that nothing is different without it.
+    pub fn is_meaningless(&self, statement: &Statement) -> bool {
+        self.accounts.borrow()[statement.id.0 as usize].outcome == Some(ImportOutcome::Meaningless)
+    }
+
     /// Whether the outcome of a statement, so far, is that it is not supported.
     pub fn is_unsupported(&self, statement: &Statement) -> bool {
         self.accounts.borrow()[statement.id.0 as usize].outcome == Some(ImportOutcome::Unsupported)

@@ -18,6 +18,11 @@ pub trait SourceFiles {
 
     /// A variable of the environment, for HAProxy's `"$NAME"` and Caddy's `{$NAME}`.
     fn variable(&self, name: &str) -> Option<String>;
+
+    /// The hash of a password that stands in the file, as `crypt(3)` writes it; nothing where none is made.
+    fn password_hash(&self, _password: &str, _salt: &str) -> Option<String> {
+        None
+    }
 }
 
 /// Why files are no config: as a whole, or at one place.

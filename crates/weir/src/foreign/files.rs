@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use weir_access::PasswordHash;
 use weir_import::{SourceFiles, SourceFormat};
 
 /// The most that is read of one file, which may be a device that never ends; an import takes less.
@@ -45,6 +46,10 @@ impl SourceFiles for ReadFiles {
 
     fn variable(&self, name: &str) -> Option<String> {
         std::env::var(name).ok()
+    }
+
+    fn password_hash(&self, password: &str, salt: &str) -> Option<String> {
+        Some(PasswordHash::of_password(password.as_bytes(), salt).text().to_owned())
     }
 }
 

@@ -91,6 +91,11 @@ impl Atom {
         }
     }
 
+    /// Its length in bytes, in a condition.
+    pub(super) fn size(&self) -> String {
+        format!("size({})", self.name())
+    }
+
     /// Hosts and server names are in lower case whatever the client has sent.
     fn is_always_lower(&self) -> bool {
         matches!(self.subject, AclSubject::Host | AclSubject::Sni)

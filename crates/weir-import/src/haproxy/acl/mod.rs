@@ -2,11 +2,19 @@
 
 mod pattern;
 mod sample;
+mod map;
+mod value;
+mod regex;
 mod atom;
 
 pub(super) use atom::{AclSubject, Atom, AtomTest, escaped};
-pub(super) use pattern::{AclConditions, regex_trouble};
-pub(super) use sample::{AclSample, MapUse, Surroundings, TableFacts, counter_of, sample};
+pub(super) use map::first_match;
+pub(super) use pattern::AclConditions;
+pub(super) use regex::regex_trouble;
+pub(super) use sample::{counter_of, sample};
+pub(super) use value::{
+    AclSample, HaproxyMapEntries, MapUse, SampleKind, Surroundings, TableFacts, VariableValue,
+};
 
 use crate::document::TomlValue;
 
@@ -39,6 +47,11 @@ impl AclCondition {
             AclCondition::Unknown(reason) => AclCondition::Unknown(reason),
             other => AclCondition::Not(Box::new(other)),
         }
+    }
+
+    /// That the path is this.
+    pub(super) fn path_is(path: &str) -> AclCondition {
+        AclCondition::Atom(Atom::new(AclSubject::Path, AtomTest::Equal(vec![path.to_owned()])))
     }
 
     pub(super) fn and(self, other: AclCondition) -> AclCondition {
@@ -98,6 +111,37 @@ impl AclCondition {
         }
     }
 
+    /// A condition that holds whenever this one does: what cannot be said, and what `is_unknown`, is taken as if it always held.
+    pub(super) fn at_most(self, is_unknown: &dyn Fn(&Atom) -> bool) -> AclCondition {
+        self.bounded(is_unknown, true).simplified(&|_| None)
+    }
+
+    fn bounded(self, is_unknown: &dyn Fn(&Atom) -> bool, holds: bool) -> AclCondition {
+        let all = |list: Vec<AclCondition>| -> Vec<AclCondition> {
+            list.into_iter().map(|part| part.bounded(is_unknown, holds)).collect()
+        };
+        match self {
+            AclCondition::Unknown(_) => AclCondition::Constant(holds),
+            AclCondition::Atom(atom) if is_unknown(&atom) => AclCondition::Constant(holds),
+            AclCondition::All(list) => AclCondition::All(all(list)),
+            AclCondition::Any(list) => AclCondition::Any(all(list)),
+            AclCondition::Not(inner) => inner.bounded(is_unknown, !holds).negated(),
+            known => known,
+        }
+    }
+
+    /// A condition that holds whenever this one does, and that a condition of Weir has room for.
+    pub(super) fn shortened(self) -> AclCondition {
+        if self.is_short() {
+            return self;
+        }
+        let AclCondition::All(parts) = self else { return AclCondition::Constant(true) };
+        parts.into_iter().fold(AclCondition::Constant(true), |kept, part| {
+            let both = kept.clone().and(part);
+            if both.is_short() { both } else { kept }
+        })
+    }
+
     /// Whether each path that it is for begins as the other one wants it.
     pub(super) fn implies_prefix(&self, other: &AclCondition) -> bool {
         let AclCondition::Atom(Atom {
@@ -122,6 +166,32 @@ impl AclCondition {
             }) => own.iter().all(|text| wanted.iter().any(|prefix| text.starts_with(prefix.as_str()))),
             _ => false,
         })
+    }
+
+    /// Whether two of its parts want paths that no path begins with both.
+    pub(super) fn is_impossible(&self) -> bool {
+        let AclCondition::All(parts) = self else { return false };
+        let beginnings = |part: &AclCondition| match part {
+            AclCondition::Atom(Atom {
+                subject: AclSubject::Path,
+                test: AtomTest::Begins(list) | AtomTest::Equal(list),
+                ignore_case: false,
+                ..
+            }) => Some(list.clone()),
+            _ => None,
+        };
+        let lists: Vec<Vec<String>> = parts.iter().filter_map(beginnings).collect();
+        let meet =
+            |one: &String, other: &String| one.starts_with(other.as_str()) || other.starts_with(one.as_str());
+        let are_apart = |one: &Vec<String>, other: &Vec<String>| {
+            !one.iter().any(|text| other.iter().any(|other| meet(text, other)))
+        };
+        lists.iter().enumerate().any(|(at, one)| lists[at + 1..].iter().any(|other| are_apart(one, other)))
+    }
+
+    /// Whether it asks for counters.
+    pub(super) fn counts(&self) -> bool {
+        self.asks(&|atom| matches!(&atom.subject, AclSubject::Number(name) if name.starts_with("table")))
     }
 
     /// Whether any part of it asks for such a thing.

@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::sample::{SampleKind, Surroundings, sample};
+use super::regex::regex_trouble;
+use super::sample::sample;
+use super::value::{SampleKind, Surroundings};
 use super::{AclCondition, AclSample, AclSubject, Atom, AtomTest};
 use crate::haproxy::acl::atom::escaped;
 use crate::report::{Ledger, StatementWords};
@@ -220,6 +222,9 @@ impl AclPattern {
             return match value.kind {
                 SampleKind::Text(subject) | SampleKind::Address(subject) => atom(subject, AtomTest::Found),
                 SampleKind::Number(_) | SampleKind::Literal(_) => AclCondition::Constant(true),
+                SampleKind::Chosen(list) => {
+                    AclCondition::Any(list.into_iter().map(|(condition, _)| condition).collect())
+                }
                 _ => AclCondition::Unknown("`-m found` of this".to_owned()),
             };
         }
@@ -239,6 +244,11 @@ impl AclPattern {
                 _ => AclCondition::Unknown("a condition is compared with a text".to_owned()),
             },
             SampleKind::Literal(text) => self.literal(&text),
+            SampleKind::Chosen(list) => self.chosen(list),
+            SampleKind::Text(AclSubject::User(list)) => match self.values.is_empty() {
+                true => AclCondition::Unknown("a group is missing".to_owned()),
+                false => atom(AclSubject::User(list), AtomTest::Equal(self.values)),
+            },
             SampleKind::Address(subject) => match self.method.as_deref() {
                 None | Some("ip") => self
                     .networks()
@@ -246,29 +256,37 @@ impl AclPattern {
                 Some(method) => AclCondition::Unknown(format!("an address is not compared by `{method}`")),
             },
             SampleKind::Number(subject) => self.numbers(&subject, value.note),
-            SampleKind::Text(AclSubject::Sni)
-                if self.method.as_deref() == Some("sub")
-                    || (self.method.as_deref() == Some("end")
-                        && self.values.iter().any(|text| !text.starts_with('.'))) =>
-            {
-                let note = Some("a name is compared label by label: the text itself, and what is below it");
-                let ends = |test: AtomTest| {
-                    AclCondition::Atom(Atom { subject: AclSubject::Sni, test, ignore_case: true, note })
-                };
-                let bare: Vec<String> =
-                    self.values.iter().map(|text| text.trim_start_matches('.').to_owned()).collect();
-                let below = bare.iter().map(|text| format!(".{text}")).collect();
-                AclCondition::Any(vec![ends(AtomTest::Equal(bare)), ends(AtomTest::Ends(below))])
-            }
+            SampleKind::Text(AclSubject::Sni) if self.is_part_of_name() => self.labels(),
             SampleKind::Text(subject) => match self.method.as_deref() {
                 Some("ip") => self
                     .networks()
                     .map_or_else(AclCondition::Unknown, |list| atom(subject, AtomTest::Networks(list))),
                 Some("int") => self.numbers(&subject, value.note),
+                Some("len") => {
+                    let size = Atom::new(subject, AtomTest::Found).size();
+                    self.numbers(&AclSubject::Number(size), value.note)
+                }
                 _ => self.text().map_or_else(AclCondition::Unknown, |test| atom(subject, test)),
             },
             SampleKind::Unknown(reason) => AclCondition::Unknown(reason),
         }
+    }
+
+    /// Whether a server name is compared with a part of it that need not be whole labels.
+    fn is_part_of_name(&self) -> bool {
+        let is_end = || self.values.iter().any(|text| !text.starts_with('.'));
+        self.method.as_deref() == Some("sub") || self.method.as_deref() == Some("end") && is_end()
+    }
+
+    fn labels(&self) -> AclCondition {
+        let note = Some("a name is compared label by label: the text itself, and what is below it");
+        let ends = |test: AtomTest| {
+            AclCondition::Atom(Atom { subject: AclSubject::Sni, test, ignore_case: true, note })
+        };
+        let bare: Vec<String> =
+            self.values.iter().map(|text| text.trim_start_matches('.').to_owned()).collect();
+        let below = bare.iter().map(|text| format!(".{text}")).collect();
+        AclCondition::Any(vec![ends(AtomTest::Equal(bare)), ends(AtomTest::Ends(below))])
     }
 
     fn text(&self) -> Result<AtomTest, String> {
@@ -303,6 +321,20 @@ impl AclPattern {
             Some("bool") => AclCondition::Constant(!matches!(text, "" | "0" | "false")),
             Some(other) => AclCondition::Unknown(format!("a constant is compared by `{other}`")),
         }
+    }
+
+    /// A variable with one of several texts: it has this one where its condition holds, and none of those behind it.
+    fn chosen(&self, list: Vec<(AclCondition, String)>) -> AclCondition {
+        let (mut any, mut later) = (Vec::new(), AclCondition::Constant(true));
+        for (condition, text) in list.into_iter().rev() {
+            let same = self.literal(&text);
+            if matches!(same, AclCondition::Unknown(_)) {
+                return same;
+            }
+            any.push(AclCondition::All(vec![same, condition.clone(), later.clone()]));
+            later = later.and(condition.negated());
+        }
+        AclCondition::All(vec![AclCondition::Any(any)]).simplified(&|_| None)
     }
 
     fn networks(&self) -> Result<Vec<String>, String> {
@@ -432,65 +464,6 @@ fn between(values: &[String], signs: &str) -> Vec<String> {
         .iter()
         .map(|value| format!("(^|{class}){}({class}|$)", escaped(value.trim_matches(|c| signs.contains(c)))))
         .collect()
-}
-
-/// Why a regular expression of PCRE cannot be one of Weir.
-pub(in crate::haproxy) fn regex_trouble(regex: &str) -> Option<&'static str> {
-    let around = ["(?=", "(?!", "(?<=", "(?<!", "(?>", "(?|", "(?R", "(?#", "(?(", "(?&"];
-    if around.iter().any(|part| regex.contains(part)) {
-        return Some("Weir's regular expressions have no look-around: they take linear time");
-    }
-    let bytes = regex.as_bytes();
-    let mut index = 0;
-    while index < bytes.len() {
-        if bytes[index] == b'\\' {
-            let next = bytes.get(index + 1).copied().unwrap_or(b'\\');
-            if next.is_ascii_digit() && next != b'0' {
-                return Some(
-                    "Weir's regular expressions have no references to groups: they take linear time",
-                );
-            }
-            if b"ZhHKRGXCQEeNcgk0".contains(&next) || index + 1 == bytes.len() {
-                return Some("this is an escape that Weir's regular expressions do not have");
-            }
-            index += 2;
-            continue;
-        }
-        if matches!(bytes[index], b'+' | b'*' | b'?' | b'}') && bytes.get(index + 1) == Some(&b'+') {
-            return Some("Weir's regular expressions have no possessive repetition");
-        }
-        index += 1;
-    }
-    (!balanced(regex)).then_some("parentheses of this regular expression do not match")
-}
-
-fn balanced(regex: &str) -> bool {
-    let (mut depth, mut in_class, mut escaped) = (0_i64, false, false);
-    for character in regex.chars() {
-        match character {
-            _ if escaped => escaped = false,
-            '\\' => escaped = true,
-            '[' if !in_class => in_class = true,
-            ']' => in_class = false,
-            '(' if !in_class => depth += 1,
-            ')' if !in_class => depth -= 1,
-            // A brace that is none of a repetition.
-            '{' if !in_class && !repeats(regex) => return false,
-            _ => {}
-        }
-        if depth < 0 {
-            return false;
-        }
-    }
-    depth == 0 && !in_class && !escaped
-}
-
-/// Whether each brace opens a repetition such as `{2,3}`.
-fn repeats(regex: &str) -> bool {
-    regex.match_indices('{').all(|(index, _)| {
-        let inside = regex[index + 1..].split('}').next().unwrap_or_default();
-        !inside.is_empty() && inside.len() < 8 && inside.chars().all(|c| c.is_ascii_digit() || c == ',')
-    })
 }
 
 fn predefined(name: &str) -> Option<AclCondition> {

@@ -1,108 +1,8 @@
 //! Samples: fetches such as `req.hdr(host)`, with converters such as `lower` behind them.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
-
+use super::map;
+use super::value::{AclSample, SampleKind, Surroundings, VariableValue};
 use super::{AclCondition, AclSubject, Atom, AtomTest};
-use crate::source::SourceFiles;
-
-/// A value of an exchange.
-#[derive(Clone, Debug)]
-pub(in crate::haproxy) struct AclSample {
-    pub(in crate::haproxy) kind: SampleKind,
-    /// The same in texts with placeholders.
-    pub(in crate::haproxy) placeholder: Option<String>,
-    /// In lower case.
-    pub(in crate::haproxy) lower: bool,
-    /// What it is only nearly.
-    pub(in crate::haproxy) note: Option<&'static str>,
-}
-
-#[derive(Clone, Debug)]
-pub(in crate::haproxy) enum SampleKind {
-    Text(AclSubject),
-    Number(AclSubject),
-    Address(AclSubject),
-    Boolean(AclCondition),
-    /// A text that is known now.
-    Literal(String),
-    Unknown(String),
-}
-
-/// What a condition may refer to.
-pub(in crate::haproxy) struct Surroundings<'c> {
-    pub(in crate::haproxy) files: &'c dyn SourceFiles,
-    /// The tables of counters by the names of their sections.
-    pub(in crate::haproxy) tables: &'c HashMap<String, TableFacts>,
-    /// Whether it is known by now what counts in them.
-    pub(in crate::haproxy) tables_are_known: bool,
-    /// The section itself.
-    pub(in crate::haproxy) section: &'c str,
-    /// The table that each slot of `track-sc0` and so on counts in.
-    pub(in crate::haproxy) slots: HashMap<u8, String>,
-    /// Maps that are asked for.
-    pub(in crate::haproxy) maps: &'c RefCell<Vec<MapUse>>,
-    /// Variables, and the texts that they stand for.
-    pub(in crate::haproxy) variables: &'c RefCell<HashMap<String, String>>,
-}
-
-/// A table of counters.
-#[derive(Clone, Debug, Default)]
-pub(in crate::haproxy) struct TableFacts {
-    /// Its key as a text with placeholders, if anything counts in it.
-    pub(in crate::haproxy) key: Option<String>,
-    /// Its counters, without periods.
-    pub(in crate::haproxy) store: Vec<String>,
-}
-
-/// A map that a converter looks something up in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::haproxy) struct MapUse {
-    pub(in crate::haproxy) name: String,
-    pub(in crate::haproxy) source: String,
-    pub(in crate::haproxy) file: String,
-    pub(in crate::haproxy) kind: &'static str,
-    pub(in crate::haproxy) default: Option<String>,
-    pub(in crate::haproxy) ignore_case: bool,
-}
-
-impl AclSample {
-    fn of(kind: SampleKind, placeholder: Option<String>) -> AclSample {
-        AclSample { kind, placeholder, lower: false, note: None }
-    }
-
-    fn text(name: &str, placeholder: &str) -> AclSample {
-        AclSample::of(SampleKind::Text(AclSubject::Text(name.to_owned())), Some(format!("{{{placeholder}}}")))
-    }
-
-    fn number(name: &str) -> AclSample {
-        AclSample::of(SampleKind::Number(AclSubject::Number(name.to_owned())), Some(format!("{{{name}}}")))
-    }
-
-    pub(super) fn unknown(reason: impl Into<String>) -> AclSample {
-        AclSample::of(SampleKind::Unknown(reason.into()), None)
-    }
-
-    fn boolean(condition: AclCondition) -> AclSample {
-        AclSample::of(SampleKind::Boolean(condition), None)
-    }
-
-    fn found(subject: AclSubject) -> AclSample {
-        AclSample::boolean(AclCondition::Atom(Atom::new(subject, AtomTest::Found)))
-    }
-
-    /// The placeholder, unless its value would need a change that no placeholder makes.
-    pub(in crate::haproxy) fn plain_placeholder(&self) -> Option<String> {
-        let text = self.placeholder.clone()?;
-        let is_lower = ["{authority}", "{host}"].contains(&text.as_str()) || text.starts_with("{map.");
-        (!self.lower || is_lower).then_some(text)
-    }
-
-    fn noted(mut self, note: &'static str) -> AclSample {
-        self.note = Some(note);
-        self
-    }
-}
 
 /// A name and what is in its parentheses.
 struct SampleCall<'t> {
@@ -176,6 +76,8 @@ fn fetch(call: &SampleCall<'_>, around: &Surroundings<'_>) -> AclSample {
     let name = call.name.strip_prefix("req.").unwrap_or(call.name);
     let argument = call.arguments.first().map(String::as_str).unwrap_or_default();
     match name {
+        // Rules look at the peer, whoever the peer says that the client is.
+        "src" if around.trusts_peers => AclSample::of(SampleKind::Address(AclSubject::Address("peer_address".to_owned())), Some("{peer_address}".to_owned())),
         "src" => AclSample::of(SampleKind::Address(AclSubject::Source), Some("{client_address}".to_owned())),
         "dst" => AclSample::of(SampleKind::Address(AclSubject::Address("local_address".to_owned())), Some("{local_address}".to_owned())),
         "dst_port" => AclSample::of(SampleKind::Number(AclSubject::LocalPort), Some("{local_port}".to_owned())),
@@ -202,6 +104,10 @@ fn fetch(call: &SampleCall<'_>, around: &Surroundings<'_>) -> AclSample {
         "str" | "int" => AclSample::of(SampleKind::Literal(argument.to_owned()), Some(super::super::output::literal_in_template(argument))),
         "env" => AclSample::of(SampleKind::Literal(around.files.variable(argument).unwrap_or_default()), None).noted("the variable has the value that it had at the time of the import"),
         "http_auth" => AclSample::boolean(AclCondition::Atom(Atom::new(AclSubject::User(argument.to_owned()), AtomTest::Found))),
+        "http_auth_group" => AclSample::of(SampleKind::Text(AclSubject::User(argument.to_owned())), None),
+        "capture.req.method" => AclSample::of(SampleKind::Text(AclSubject::Method), Some("{method}".to_owned())),
+        "capture.req.uri" => AclSample::text("target", "target"),
+        "capture.req.hdr" => captured(argument, around),
         "status" => AclSample::number("status"),
         "res.hdr" | "hdr_res" | "shdr" | "res.fhdr" if call.arguments.len() == 1 => {
             AclSample::text(&format!("response.header[{:?}]", argument.to_ascii_lowercase()), &format!("response.header.{}", argument.to_ascii_lowercase()))
@@ -274,6 +180,17 @@ fn header(fetch: &str, call: &SampleCall<'_>) -> AclSample {
     sample
 }
 
+/// What a slot of captures has.
+fn captured(slot: &str, around: &Surroundings<'_>) -> AclSample {
+    let capture = slot.parse::<usize>().ok().and_then(|slot| around.captures.get(slot));
+    match capture {
+        Some(capture) => {
+            sample(capture, around).noted("the value is not cut off at the length of the capture")
+        }
+        None => AclSample::unknown("nothing is captured in this slot"),
+    }
+}
+
 fn cookie(fetch: &str, name: &str) -> AclSample {
     if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) {
         return AclSample::unknown("a cookie without a name: ask for one");
@@ -304,7 +221,8 @@ fn parameter(fetch: &str, name: &str) -> AclSample {
 fn variable(name: &str, around: &Surroundings<'_>) -> AclSample {
     let variables = around.variables.borrow();
     match variables.get(name) {
-        Some(weir) => AclSample::text(&format!("vars.{weir}"), &format!("vars.{weir}")),
+        Some(VariableValue::Named(weir)) => AclSample::text(&format!("vars.{weir}"), &format!("vars.{weir}")),
+        Some(VariableValue::Chosen(list)) => AclSample::of(SampleKind::Chosen(list.clone()), None),
         None => AclSample::unknown(format!(
             "`{name}` is set by nothing that Weir has as a variable (`vars` of the listener)"
         )),
@@ -340,12 +258,20 @@ fn counter(call: &SampleCall<'_>, around: &Surroundings<'_>) -> Option<AclSample
     if slot.is_none() && facts.key.is_none() && around.tables_are_known {
         return Some(AclSample::unknown(format!("nothing counts in the table `{section}`")));
     }
-    if slot.is_none() && facts.key.as_deref().is_some_and(|key| key != "{client_address}") {
+    if slot.is_none()
+        && facts.key.as_deref().is_some_and(|key| !["{client_address}", "{peer_address}"].contains(&key))
+    {
         return Some(AclSample::unknown(format!(
             "the table `{section}` has another key than the address of the client"
         )));
     }
-    let sample = AclSample::number(&format!("table.{}.{counter}", super::super::proxy::name_of(&section)));
+    let name = super::super::proxy::name_of(&section);
+    let condition = match name.contains(['-', '.']) {
+        true => format!("table[\"{name}\"].{counter}"),
+        false => format!("table.{name}.{counter}"),
+    };
+    let placeholder = Some(format!("{{table.{name}.{counter}}}"));
+    let sample = AclSample::of(SampleKind::Number(AclSubject::Number(condition)), placeholder);
     Some(match slot {
         Some(_) => sample,
         None => sample.noted("the request itself has been counted when this is asked"),
@@ -378,7 +304,8 @@ pub(in crate::haproxy) fn counter_of(name: &str) -> Option<&'static str> {
 
 fn convert(value: AclSample, call: &SampleCall<'_>, around: &Surroundings<'_>) -> AclSample {
     let is_for_texts_only = matches!(value.kind, SampleKind::Unknown(_))
-        && (value.placeholder.is_none() || !(call.name == "lower" || call.name.starts_with("map")));
+        && (value.placeholder.is_none()
+            || !(matches!(call.name, "lower" | "regsub" | "field" | "word") || call.name.starts_with("map")));
     if is_for_texts_only {
         return AclSample { placeholder: None, ..value };
     }
@@ -403,70 +330,18 @@ fn convert(value: AclSample, call: &SampleCall<'_>, around: &Surroundings<'_>) -
             AclSample::of(SampleKind::Unknown("ask for `ssl_fc`".to_owned()), Some("{scheme}".to_owned()))
         }
         ("bool", _) if matches!(value.kind, SampleKind::Boolean(_)) => value,
-        (name, [file]) if name.starts_with("map") => map(&value, name, file, None, around),
-        (name, [file, default]) if name.starts_with("map") => map(&value, name, file, Some(default), around),
+        (name, [file]) if name.starts_with("map") => map::looked_up(&value, (name, file, None), around),
+        (name, [file, default]) if name.starts_with("map") => {
+            map::looked_up(&value, (name, file, Some(default)), around)
+        }
+        (name @ ("field" | "word"), [number, signs]) => map::part(&value, (name, number, signs), around),
+        ("regsub", [pattern, replacement, flags @ ..]) => {
+            map::replaced(&value, (pattern, replacement, flags.concat()), around)
+        }
         _ => AclSample::unknown(format!("Weir does not have the converter `{}`", call.name)),
     }
 }
 
 fn is_tls(value: &AclSample) -> bool {
     matches!(&value.kind, SampleKind::Boolean(AclCondition::Atom(atom)) if atom.subject == AclSubject::Tls)
-}
-
-fn map(
-    value: &AclSample,
-    name: &str,
-    file: &str,
-    default: Option<&str>,
-    around: &Surroundings<'_>,
-) -> AclSample {
-    let kind = match name {
-        "map" | "map_str" | "map_str_str" => "exact",
-        "map_beg" => "prefix",
-        "map_end" => "suffix",
-        "map_dom" => "host",
-        "map_ip" => "network",
-        "map_reg" | "map_regm" => "regex",
-        _ => return AclSample::unknown(format!("Weir does not have the converter `{name}`")),
-    };
-    let Some(mut source) = value.placeholder.clone() else {
-        return AclSample::unknown("Weir has no placeholder for what is looked up in the map");
-    };
-    // Keys of maps have hosts in lower case.
-    if value.lower && matches!(value.kind, SampleKind::Text(AclSubject::Host)) && source == "{header.host}" {
-        source = "{authority}".to_owned();
-    }
-    let stem = file.rsplit('/').next().unwrap_or(file);
-    let stem = super::super::proxy::name_of(stem.split('.').next().unwrap_or(stem)).replace('.', "-");
-    let mut maps = around.maps.borrow_mut();
-    let ignore_case = value.lower && source != "{authority}" && source != "{host}";
-    let mut used = MapUse {
-        name: stem.clone(),
-        source,
-        file: file.to_owned(),
-        kind,
-        default: default.map(str::to_owned),
-        ignore_case,
-    };
-    let same = |known: &MapUse, used: &MapUse| {
-        MapUse { name: String::new(), ..known.clone() } == MapUse { name: String::new(), ..used.clone() }
-    };
-    match maps.iter().find(|known| same(known, &used)) {
-        Some(known) => used.name.clone_from(&known.name),
-        None => {
-            let mut number = 1;
-            while maps.iter().any(|known| known.name == used.name) {
-                number += 1;
-                used.name = format!("{stem}-{number}");
-            }
-            maps.push(used.clone());
-        }
-    }
-    let condition = format!("map[\"{}\"]", used.name);
-    let condition = if used.name.contains(['-', '.']) { condition } else { format!("map.{}", used.name) };
-    let mut sample = AclSample::text(&condition, &format!("map.{}", used.name));
-    if name == "map_dom" {
-        sample.note = Some("names in the file are compared as hosts, not as parts between dots");
-    }
-    sample
 }

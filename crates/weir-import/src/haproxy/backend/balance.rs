@@ -3,7 +3,7 @@
 use crate::haproxy::acl::{Surroundings, sample};
 use crate::haproxy::output::{Keys, literal};
 use crate::haproxy::proxy::{ProxySection, duration_in, time_text};
-use crate::report::StatementWords;
+use crate::report::{Ledger, StatementWords};
 use crate::source::Statement;
 
 /// `balance` of an upstream with so many servers that are no backups.
@@ -121,13 +121,45 @@ pub(super) fn cookie<'s>(proxy: &ProxySection<'s>, keys: &mut Keys<'s>, all_have
     let mut words = ledger.words(statement);
     let name = words.text().unwrap_or_default();
     keys.set("affinity.cookie", literal(name), statement);
-    let (mut modes, mut indirect, mut http_only) = (Vec::new(), false, false);
+    let options = cookie_options(ledger, keys, statement, &mut words);
+    cookie_mode(ledger, keys, statement, &options);
+    if let Some(line) = proxy.one(&["dynamic-cookie-key"]) {
+        let key = ledger.words(line).text().unwrap_or_default();
+        match key.len() {
+            16.. => {
+                keys.set("affinity.secret", literal(key), line);
+                ledger.approximated(line, "the key signs the cookie, whose value is Weir's own");
+            }
+            _ => ledger.unsupported(line, "`affinity.secret` has 16 characters or more"),
+        }
+    }
+    if !all_have_one {
+        ledger.approximated(statement, "all servers have a value of the cookie");
+    }
+    ledger.exact(statement);
+}
+
+/// The words of `cookie` that are no keys of their own.
+#[derive(Default)]
+struct CookieOptions<'s> {
+    modes: Vec<&'s str>,
+    indirect: bool,
+    http_only: bool,
+}
+
+fn cookie_options<'s>(
+    ledger: &Ledger,
+    keys: &mut Keys<'s>,
+    statement: &'s Statement,
+    words: &mut StatementWords<'s>,
+) -> CookieOptions<'s> {
+    let mut options = CookieOptions::default();
     while let Some(word) = words.text() {
         match word {
-            "insert" | "prefix" | "rewrite" => modes.push(word),
-            "indirect" => indirect = true,
+            "insert" | "prefix" | "rewrite" => options.modes.push(word),
+            "indirect" => options.indirect = true,
             "nocache" => {}
-            "httponly" => http_only = true,
+            "httponly" => options.http_only = true,
             "secure" => keys.set("affinity.secure", true, statement),
             "domain" => {
                 if let Some(domain) = words.text() {
@@ -165,12 +197,21 @@ pub(super) fn cookie<'s>(proxy: &ProxySection<'s>, keys: &mut Keys<'s>, all_have
             other => ledger.unsupported(statement, &format!("`{other}`")),
         }
     }
-    match modes.as_slice() {
+    options
+}
+
+fn cookie_mode<'s>(
+    ledger: &Ledger,
+    keys: &mut Keys<'s>,
+    statement: &'s Statement,
+    options: &CookieOptions<'s>,
+) {
+    match options.modes.as_slice() {
         ["insert"] => {
-            if !http_only {
+            if !options.http_only {
                 keys.set("affinity.http_only", false, statement);
             }
-            if !indirect {
+            if !options.indirect {
                 ledger.approximated(statement, "servers do not get the cookie");
             }
             ledger.approximated(statement, "values of the cookie are Weir's own, and it is `SameSite=Lax`: clients get a server anew once");
@@ -187,20 +228,6 @@ pub(super) fn cookie<'s>(proxy: &ProxySection<'s>, keys: &mut Keys<'s>, all_have
             ledger.approximated(statement, "Weir remembers which server has set which value of the cookie");
         }
     }
-    if let Some(line) = proxy.one(&["dynamic-cookie-key"]) {
-        let key = ledger.words(line).text().unwrap_or_default();
-        match key.len() {
-            16.. => {
-                keys.set("affinity.secret", literal(key), line);
-                ledger.approximated(line, "the key signs the cookie, whose value is Weir's own");
-            }
-            _ => ledger.unsupported(line, "`affinity.secret` has 16 characters or more"),
-        }
-    }
-    if !all_have_one {
-        ledger.approximated(statement, "all servers have a value of the cookie");
-    }
-    ledger.exact(statement);
 }
 
 /// `stick on` and its like: affinity by a key.

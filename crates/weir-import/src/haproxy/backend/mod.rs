@@ -9,10 +9,10 @@ pub(super) use balance::size_of;
 use options::ServerOptions;
 
 use super::acl::Surroundings;
-use super::address::{AddressFamily, parse_address, path_in};
+use super::address::{AddressFamily, free_name, parse_address, path_in};
 use super::output::{Keys, literal};
 use super::process::GlobalFacts;
-use super::proxy::{ProxySection, name_of, time_text};
+use super::proxy::{ProxySection, time_text};
 use crate::document::TomlValue;
 use crate::report::StatementWords;
 use crate::source::Statement;
@@ -46,7 +46,8 @@ pub(super) fn upstream<'s>(
 ) -> Option<Keys<'s>> {
     let servers = servers(proxy, global, clients);
     if servers.is_empty() {
-        return None;
+        // Without clients, it is the place of a table.
+        return without_servers(proxy).filter(|_| !clients.timeouts.is_empty());
     }
     let mut keys = Keys::of(proxy.header);
     list(proxy, &mut keys, &servers, clients.names);
@@ -60,6 +61,19 @@ pub(super) fn upstream<'s>(
     let limited = servers.iter().any(|server| server.options.maxconn.is_some());
     timeouts(proxy, &mut keys, clients, limited);
     retries(proxy, &mut keys);
+    Some(keys)
+}
+
+/// A backend of TCP without servers closes its connections: so does an upstream whose only server takes none. For requests of HTTP, there is an
+/// answer instead.
+fn without_servers<'s>(proxy: &ProxySection<'s>) -> Option<Keys<'s>> {
+    let is_empty = proxy.all(&["server", "server-template", "dispatch"]).is_empty();
+    if !proxy.is_tcp() || !is_empty || proxy.is_frontend() {
+        return None;
+    }
+    let mut keys = Keys::of(proxy.header);
+    let nothing = [("address", "127.0.0.1:9".into()), ("mode", "maintenance".into())];
+    keys.set("servers", TomlValue::Array(vec![TomlValue::inline(nothing)]), proxy.header);
     Some(keys)
 }
 
@@ -166,13 +180,15 @@ fn list<'s>(proxy: &ProxySection<'s>, keys: &mut Keys<'s>, servers: &[ServerEntr
     }
     let same_port = servers.iter().all(|server| server.options.port == first.port || !server.options.check);
     let any_check = servers.iter().any(|server| server.options.check);
-    let mut list = Vec::new();
+    let (mut list, mut taken) = (Vec::new(), Vec::new());
     for server in servers {
         let options = &server.options;
         let mut entry: Vec<(String, TomlValue)> = Vec::new();
         let mut add = |key: &str, value: TomlValue| entry.push((key.to_owned(), value));
         if names {
-            add("name", name_of(server.name).into());
+            let name = free_name(server.name, &taken);
+            add("name", name.as_str().into());
+            taken.push(name);
         }
         if let Some(weight) = options.weight.filter(|weight| *weight != 1) {
             add("weight", weight.clamp(0, 256).into());

@@ -148,7 +148,7 @@ impl<'s> BindOptions<'s> {
     fn read(&mut self, proxy: &ProxySection<'s>, statement: &'s Statement, words: &mut StatementWords<'s>) {
         let ledger = proxy.ledger;
         while let Some(word) = words.text() {
-            if self.tls.word(ledger, statement, word, words) {
+            if self.tls.word(ledger, statement, word, words) || self.number(proxy, statement, word, words) {
                 continue;
             }
             match word {
@@ -158,28 +158,10 @@ impl<'s> BindOptions<'s> {
                     let all: Vec<String> = vec!["0.0.0.0/0".to_owned(), "::/0".to_owned()];
                     self.keys.set("proxy_protocol.from", all, statement);
                 }
-                "backlog" => {
-                    if let Some(length) = words.text().and_then(|text| text.parse::<i64>().ok()) {
-                        self.keys.set("backlog", length.clamp(1, 65_535), statement);
-                    }
-                }
-                "maxconn" => {
-                    if let Some(most) =
-                        words.text().and_then(|text| text.parse::<i64>().ok()).filter(|most| *most > 0)
-                    {
-                        self.keys.set("connections_max", most.min(100_000_000), statement);
-                    }
-                    if words.peek().is_some() || proxy.all(&["bind"]).len() > 1 {
-                        ledger.approximated(
-                            statement,
-                            "the addresses of a listener have one `connections_max`",
-                        );
-                    }
-                }
                 "defer-accept" => self.keys.set("defer_accept", "1s", statement),
                 "tfo" => self.keys.set("fast_open", 1024, statement),
                 "name" | "id" | "nice" | "process" | "thread" | "shards" | "label" | "level"
-                | "severity-output" => {
+                | "severity-output" | "expose-fd" => {
                     words.next();
                 }
                 "user" | "group" | "uid" | "gid" | "mode" => {
@@ -205,9 +187,6 @@ impl<'s> BindOptions<'s> {
                         &format!("Weir's listeners have no `{word}`: bind to an address of the interface"),
                     );
                 }
-                "expose-fd" => {
-                    words.next();
-                }
                 "transparent" | "accept-netscaler-cip" => {
                     ledger.unsupported(statement, &format!("Weir's listeners have no `{word}`"));
                 }
@@ -216,6 +195,29 @@ impl<'s> BindOptions<'s> {
                 }
             }
         }
+    }
+
+    /// Takes an option with a number.
+    fn number(
+        &mut self,
+        proxy: &ProxySection<'s>,
+        statement: &'s Statement,
+        word: &str,
+        words: &mut StatementWords<'s>,
+    ) -> bool {
+        let (key, most) = match word {
+            "backlog" => ("backlog", 65_535),
+            "maxconn" => ("connections_max", 100_000_000),
+            _ => return false,
+        };
+        let number = words.text().and_then(|text| text.parse::<i64>().ok());
+        if let Some(number) = number.filter(|number| *number > 0) {
+            self.keys.set(key, number.min(most), statement);
+        }
+        if word == "maxconn" && (words.peek().is_some() || proxy.all(&["bind"]).len() > 1) {
+            proxy.ledger.approximated(statement, "the addresses of a listener have one `connections_max`");
+        }
+        true
     }
 }
 

@@ -11,14 +11,14 @@ pub(super) use bind::groups;
 pub(super) use routing::{BackendTarget, targets};
 
 use bind::BindGroup;
-use routing::{FrontendRoute, routes};
+use routing::{FrontendRoute, FrontendRoutes};
 
 use super::acl::{AclCondition, AclSubject, AtomTest, ListenerFacts, Surroundings};
 use super::address::free_name;
 use super::output::{Keys, literal};
 use super::process::GlobalFacts;
 use super::proxy::{ProxySection, time_text};
-use super::rules::{ListRule, SectionRules, write_headers};
+use super::rules::{CLOSED, ListRule, SectionRules, write_headers};
 use super::{http_options, logs};
 use crate::document::{Draft, TomlValue};
 
@@ -28,8 +28,6 @@ pub(super) struct BackendFacts<'s> {
     pub(super) upstream: Option<String>,
     pub(super) rules: SectionRules<'s>,
     pub(super) is_tcp: bool,
-    /// A `listen` with rules, which hold for what others send to it, too.
-    pub(super) has_rules_of_listen: bool,
 }
 
 /// Why a rule is left out.
@@ -104,12 +102,13 @@ fn listener<'s>(
     for table in &parts.rules.tracks {
         keys.push("track", table.clone(), proxy.header);
     }
-    for rule in &parts.rules.lists {
+    let FrontendRoutes { routes, closed, .. } = FrontendRoutes::new(parts, facts, draft);
+    for rule in parts.rules.lists.iter().chain(&closed) {
         if let Some(name) = list(rule, facts, draft, proxy.ledger) {
             keys.push("lists", name, rule.statement);
         }
     }
-    place(&mut keys, routes(parts, facts, draft), facts, proxy.ledger);
+    place(&mut keys, routes, facts, proxy.ledger);
     keys
 }
 
@@ -130,7 +129,12 @@ pub(super) fn list<'s>(
         },
         condition if !condition.is_short() => {
             ledger.unsupported(rule.statement, TOO_LONG);
-            return None;
+            ledger.unsupported(rule.statement, CLOSED);
+            keys.set("status", 501, rule.statement);
+            match condition.shortened() {
+                AclCondition::Constant(_) => keys.set("entries", vec!["0.0.0.0/0", "::/0"], rule.statement),
+                known => keys.set("when", literal(&known.expression()), rule.statement),
+            }
         }
         condition => keys.set("when", literal(&condition.expression()), rule.statement),
     }
@@ -268,12 +272,17 @@ fn place<'s>(
         let last = routes.pop().expect("there is one");
         keys.extend(&last.keys);
     }
-    routes.retain(|route| {
-        if !route.condition.is_short() {
-            ledger.unsupported(route.statement, TOO_LONG);
-        }
-        route.condition.is_short()
-    });
+    for route in routes.iter_mut().filter(|route| !route.condition.is_short()) {
+        ledger.unsupported(route.statement, TOO_LONG);
+        ledger.unsupported(route.statement, CLOSED);
+        let mut keys = Keys::default();
+        keys.set("respond.status", 501, route.statement);
+        *route = FrontendRoute {
+            condition: route.condition.clone().shortened(),
+            keys,
+            statement: route.statement,
+        };
+    }
     let routes: Vec<(Vec<(&'static str, TomlValue)>, FrontendRoute<'s>)> =
         routes.into_iter().map(|route| (route.condition.route_keys(facts), route)).collect();
     let matchers: Vec<&[(&'static str, TomlValue)]> =
@@ -282,10 +291,6 @@ fn place<'s>(
         keys.set("route_order", "file", None);
     }
     for (matchers, route) in routes {
-        if facts.tcp && matchers.iter().any(|(key, _)| !["sni", "source"].contains(key)) {
-            ledger.unsupported(route.statement, "a connection of TCP takes its route by `sni` and `source`");
-            continue;
-        }
         let mut own = Keys::of(route.statement);
         for (key, value) in matchers {
             own.set(key, value, route.statement);

@@ -4,11 +4,15 @@ use super::{BackendFacts, FrontendParts, list};
 use crate::document::{Draft, TomlValue};
 use crate::haproxy::acl::{AclCondition, AclConditions, AclSubject, ListenerFacts};
 use crate::haproxy::format::{FormatUse, template};
-use crate::haproxy::http_options::path_is;
 use crate::haproxy::output::Keys;
 use crate::haproxy::proxy::{ProxySection, name_of};
-use crate::haproxy::rules::{ChangesBefore, SectionRules, write_headers};
+use crate::haproxy::rules::{
+    CLOSED, CLOSED_CONNECTIONS, ChangesBefore, ListRule, SectionRules, write_headers,
+};
 use crate::source::Statement;
+
+/// What HAProxy answers for `monitor-uri`.
+const MONITOR_PAGE: &str = "<html><body><h1>200 OK</h1>\nService ready.\n</body></html>\n";
 
 /// Where requests go for which a condition holds.
 pub(in crate::haproxy) struct BackendTarget<'s> {
@@ -16,6 +20,8 @@ pub(in crate::haproxy) struct BackendTarget<'s> {
     /// The name of a backend, or a text with placeholders that comes to one.
     pub(in crate::haproxy) backend: String,
     is_template: bool,
+    /// Whether the rule cannot be said: what it may be for goes nowhere.
+    is_closed: bool,
     statement: &'s Statement,
 }
 
@@ -39,18 +45,29 @@ pub(in crate::haproxy) fn targets<'s>(
         let mut words = ledger.words(statement);
         let written = words.text().unwrap_or_default();
         let condition = conditions.behind(&mut words);
-        if let Some(reason) = condition.unknown().or_else(|| before.forbid(&condition)) {
+        let mut close = |reason: &str| {
             ledger.unsupported(statement, reason);
+            ledger.unsupported(statement, if proxy.is_tcp() { CLOSED_CONNECTIONS } else { CLOSED });
+            let condition = before.known_of(&condition);
+            let backend = String::new();
+            targets.push(BackendTarget {
+                condition,
+                backend,
+                is_template: false,
+                is_closed: true,
+                statement,
+            });
+        };
+        if let Some(reason) = condition.unknown().or_else(|| before.forbid(&condition)) {
+            close(reason);
             continue;
         }
         if condition.asks(&|atom| matches!(atom.subject, AclSubject::User(_))) {
-            ledger.unsupported(statement, "who the user is, `basic` of a route asks: no other rule knows it");
+            close("who the user is, `basic` of a route asks: no other rule knows it");
             continue;
         }
         condition.notes().iter().for_each(|note| ledger.approximated(statement, note));
-        if condition
-            .asks(&|atom| matches!(&atom.subject, AclSubject::Number(name) if name.starts_with("table.")))
-        {
+        if condition.counts() {
             ledger.approximated(statement, "the counts are those without the request itself");
         }
         let (backend, is_template) = match written.contains('%') {
@@ -62,13 +79,13 @@ pub(in crate::haproxy) fn targets<'s>(
                     (made.text, true)
                 }
                 Err(reason) => {
-                    ledger.unsupported(statement, &reason);
+                    close(&reason);
                     continue;
                 }
             },
         };
         ledger.exact(statement);
-        targets.push(BackendTarget { condition, backend, is_template, statement });
+        targets.push(BackendTarget { condition, backend, is_template, is_closed: false, statement });
     }
     if let Some((name, statement)) = proxy.value("default_backend") {
         ledger.exact(statement);
@@ -76,6 +93,7 @@ pub(in crate::haproxy) fn targets<'s>(
             condition: AclCondition::Constant(true),
             backend: name.to_owned(),
             is_template: false,
+            is_closed: false,
             statement,
         });
     } else if has_servers {
@@ -83,6 +101,7 @@ pub(in crate::haproxy) fn targets<'s>(
             condition: AclCondition::Constant(true),
             backend: proxy.name.to_owned(),
             is_template: false,
+            is_closed: false,
             statement: proxy.header,
         });
     }
@@ -90,52 +109,69 @@ pub(in crate::haproxy) fn targets<'s>(
 }
 
 /// The routes of a listener, as far as requests get.
-pub(super) fn routes<'s>(
-    parts: &FrontendParts<'_, 's>,
-    facts: ListenerFacts,
-    draft: &mut Draft,
-) -> Vec<FrontendRoute<'s>> {
-    let mut routes: Vec<FrontendRoute<'s>> = Vec::new();
-    let mut maker = FrontendRoutes { parts, facts, draft, routes: &mut routes };
-    maker.monitor();
-    for terminal in &parts.rules.terminals {
-        // What asks for a password before it does so here, too.
-        let before: Vec<(AclCondition, Keys<'s>)> = parts.rules.authentication_before(terminal.statement);
-        maker.push(&terminal.condition, &terminal.keys, &before, terminal.statement);
-    }
-    for target in parts.targets {
-        maker.target(target);
-    }
-    if !facts.tcp {
-        let mut keys = Keys::default();
-        keys.set("respond.status", 503, parts.proxy.header);
-        maker.push(&AclCondition::Constant(true), &keys, &[], parts.proxy.header);
-    }
-    let end = routes.iter().position(|route| route.condition == AclCondition::Constant(true));
-    routes.truncate(end.map_or(routes.len(), |end| end + 1));
-    routes
-}
-
-struct FrontendRoutes<'m, 'p, 's> {
+pub(super) struct FrontendRoutes<'m, 'p, 's> {
     parts: &'m FrontendParts<'p, 's>,
     facts: ListenerFacts,
     draft: &'m mut Draft,
-    routes: &'m mut Vec<FrontendRoute<'s>>,
+    pub(super) routes: Vec<FrontendRoute<'s>>,
+    /// Lists of the listener in place of routes that connections of TCP cannot have.
+    pub(super) closed: Vec<ListRule<'s>>,
 }
 
-impl<'s> FrontendRoutes<'_, '_, 's> {
+impl<'m, 'p, 's> FrontendRoutes<'m, 'p, 's> {
+    pub(super) fn new(parts: &'m FrontendParts<'p, 's>, facts: ListenerFacts, draft: &'m mut Draft) -> Self {
+        let mut made = FrontendRoutes { parts, facts, draft, routes: Vec::new(), closed: Vec::new() };
+        made.monitor();
+        for terminal in &parts.rules.terminals {
+            // What asks for a password before it does so here, too.
+            let before = parts.rules.authentication_before(Some(terminal.statement));
+            made.push(&terminal.condition, &terminal.keys, &before, terminal.statement);
+        }
+        for target in parts.targets {
+            match target.is_closed {
+                true => made.close(&target.condition, target.statement),
+                false => made.target(target),
+            }
+        }
+        if !facts.tcp {
+            let mut keys = Keys::default();
+            keys.set("respond.status", 503, parts.proxy.header);
+            made.push(&AclCondition::Constant(true), &keys, &[], parts.proxy.header);
+        }
+        let end = made.routes.iter().position(|route| route.condition == AclCondition::Constant(true));
+        made.routes.truncate(end.map_or(made.routes.len(), |end| end + 1));
+        made
+    }
+
+    /// What a rule may be for that cannot be said: it goes nowhere.
+    fn close(&mut self, condition: &AclCondition, statement: &'s Statement) {
+        let mut keys = Keys::of(statement);
+        if !self.facts.tcp {
+            keys.set("respond.status", 501, statement);
+            return self.push(condition, &keys, &[], statement);
+        }
+        keys.set("action", "deny", statement);
+        let before = self.routes.iter().map(|route| route.condition.clone().negated());
+        let condition = before.fold(condition.clone(), AclCondition::and).shortened();
+        self.closed.push(ListRule { condition, keys, statement, name: "refused" });
+    }
+
     fn monitor(&mut self) {
         let proxy = self.parts.proxy;
         let Some((path, statement)) = proxy.value("monitor-uri") else { return };
-        proxy.ledger.approximated(statement, "the answer has no body, and a line in the log");
+        proxy.ledger.exact(statement);
         let mut keys = Keys::default();
         keys.set("respond.status", 200, statement);
+        keys.set("respond.content_type", "text/html", statement);
+        keys.set("respond.body", MONITOR_PAGE, statement);
+        keys.set("respond.headers.cache-control", "no-cache", statement);
+        keys.set("access_log", false, statement);
         for terminal in
             self.parts.rules.terminals.iter().filter(|terminal| terminal.statement.name() == "monitor")
         {
             self.push(&terminal.condition, &terminal.keys, &[], terminal.statement);
         }
-        self.push(&path_is(path), &keys, &[], statement);
+        self.push(&AclCondition::path_is(path), &keys, &[], statement);
     }
 
     /// Adds a route, and before it those for the variants that hold for some of its requests.
@@ -146,11 +182,28 @@ impl<'s> FrontendRoutes<'_, '_, 's> {
         variants: &[(AclCondition, Keys<'s>)],
         statement: &'s Statement,
     ) {
+        let is_sayable = |condition: &AclCondition| {
+            condition.route_keys(self.facts).iter().all(|(key, _)| ["sni", "source"].contains(key))
+        };
+        let on_listener = condition.clone().on(self.facts);
+        if self.facts.tcp && on_listener != AclCondition::Constant(false) && !is_sayable(&on_listener) {
+            let why = "a connection of TCP takes its route by `sni` and `source`";
+            self.parts.proxy.ledger.unsupported(statement, why);
+            self.parts.proxy.ledger.unsupported(statement, CLOSED_CONNECTIONS);
+            return self.close(condition, statement);
+        }
         let certain = |holds: &AclCondition| condition.implies_prefix(holds);
         let mut sure = keys.clone();
         variants.iter().filter(|(holds, _)| certain(holds)).for_each(|(_, extra)| sure.extend(extra));
-        let (keys, variants): (&Keys<'s>, Vec<&(AclCondition, Keys<'s>)>) =
-            (&sure, variants.iter().filter(|(holds, _)| !certain(holds)).collect());
+        // What asks for a password comes first: there is room for three.
+        let uncertain = || variants.iter().filter(|(holds, _)| !certain(holds));
+        let with_password = uncertain().filter(|(_, keys)| keys.has("basic"));
+        let others = uncertain().filter(|(_, keys)| !keys.has("basic"));
+        let variants: Vec<&(AclCondition, Keys<'s>)> = with_password.chain(others).collect();
+        let keys = &sure;
+        for (holds, _) in variants.iter().skip(3).filter(|(_, keys)| keys.has("basic")) {
+            self.close(&condition.clone().and(holds.clone()), statement);
+        }
         let count = variants.len().min(3);
         for mask in (0..1_usize << count).rev() {
             let (mut condition, mut own) = (condition.clone(), Keys::default());
@@ -163,7 +216,7 @@ impl<'s> FrontendRoutes<'_, '_, 's> {
             own.extend(keys);
             let condition = condition.on(self.facts);
             let is_known = self.routes.iter().any(|route| route.condition == condition);
-            if condition != AclCondition::Constant(false) && !is_known {
+            if condition != AclCondition::Constant(false) && !condition.is_impossible() && !is_known {
                 self.routes.push(FrontendRoute { condition, keys: own, statement });
             }
         }
@@ -175,27 +228,23 @@ impl<'s> FrontendRoutes<'_, '_, 's> {
             return self.by_name(target);
         }
         let Some(backend) = parts.backends.get(&target.backend) else {
-            return parts.proxy.ledger.unsupported(target.statement, "there is no such backend");
+            parts.proxy.ledger.unsupported(target.statement, "there is no such backend");
+            return self.close(&target.condition, target.statement);
         };
         if backend.is_tcp != self.facts.tcp {
             let why = "HAProxy itself refuses it: one is of `mode tcp`, the other of `mode http`";
-            return parts.proxy.ledger.unsupported(target.statement, why);
+            parts.proxy.ledger.unsupported(target.statement, why);
+            return self.close(&target.condition, target.statement);
         }
         // A `listen` has its rules once.
         let is_own = target.backend == parts.proxy.name && parts.proxy.is_backend();
-        if backend.has_rules_of_listen && !is_own {
-            let why = "rules of a `listen` that others lead to: make a `frontend` and a `backend` of it";
-            parts.proxy.ledger.unsupported(target.statement, why);
-        }
         let none = SectionRules::default();
         let rules = if is_own { &none } else { &backend.rules };
         for terminal in &rules.terminals {
-            self.push(
-                &target.condition.clone().and(terminal.condition.clone()),
-                &terminal.keys,
-                &[],
-                terminal.statement,
-            );
+            let mut before = parts.rules.authentication_before(None);
+            before.extend(rules.authentication_before(Some(terminal.statement)));
+            let condition = target.condition.clone().and(terminal.condition.clone());
+            self.push(&condition, &terminal.keys, &before, terminal.statement);
         }
         let mut keys = Keys::default();
         match &backend.upstream {
@@ -258,10 +307,9 @@ impl<'s> FrontendRoutes<'_, '_, 's> {
             parts.backends.iter().filter(|(_, facts)| facts.upstream.is_some()).collect();
         names.sort_by_key(|(name, _)| name.as_str());
         if self.facts.tcp || names.is_empty() {
-            return parts.proxy.ledger.unsupported(
-                target.statement,
-                "`split_by` of a route chooses among the upstreams that it lists",
-            );
+            let why = "`split_by` of a route chooses among the upstreams that it lists";
+            parts.proxy.ledger.unsupported(target.statement, why);
+            return self.close(&target.condition, target.statement);
         }
         let has_rules = |facts: &BackendFacts<'s>| {
             !facts.rules.terminals.is_empty()
@@ -271,10 +319,10 @@ impl<'s> FrontendRoutes<'_, '_, 's> {
                 || !facts.rules.route.keys().is_empty()
         };
         if names.iter().any(|(name, facts)| has_rules(facts) || **name != name_of(name)) {
-            return parts.proxy.ledger.unsupported(
-                target.statement,
-                "rules of backends that are chosen by name: write a route for each of them",
-            );
+            let why = "rules of backends that are chosen by name: write a route for each of them";
+            parts.proxy.ledger.unsupported(target.statement, why);
+            parts.proxy.ledger.unsupported(target.statement, CLOSED);
+            return self.close(&target.condition, target.statement);
         }
         let mut keys = Keys::default();
         keys.set("split_by", target.backend.clone(), target.statement);

@@ -56,6 +56,23 @@ impl<'s> TlsBind<'s> {
             "no-sslv3" | "no-tlsv10" | "no-tlsv11" | "tls-tickets" => {}
             "no-tlsv12" | "force-tlsv13" => self.no_tls12 = true,
             "no-tlsv13" | "force-tlsv12" => self.no_tls13 = true,
+            _ => {
+                return self.about_versions(ledger, statement, word, words)
+                    || without_key(ledger, statement, word, words);
+            }
+        }
+        true
+    }
+
+    /// Takes a word about versions, or what is only nearly the same.
+    fn about_versions(
+        &mut self,
+        ledger: &Ledger,
+        statement: &Statement,
+        word: &str,
+        words: &mut StatementWords<'s>,
+    ) -> bool {
+        match word {
             "ssl-min-ver" => match words.text() {
                 Some("TLSv1.3") => self.no_tls12 = true,
                 Some("TLSv1.2") => {}
@@ -85,33 +102,6 @@ impl<'s> TlsBind<'s> {
             ),
             "strict-sni" => ledger
                 .approximated(statement, "a client that asks for another name gets the first certificate"),
-            "generate-certificates"
-            | "ca-sign-file"
-            | "ca-sign-pass"
-            | "crt-list"
-            | "ca-verify-file"
-            | "ca-ignore-err"
-            | "crt-ignore-err"
-            | "ocsp-update"
-            | "tls-ticket-keys"
-            | "ssl-f-use" => {
-                if !matches!(word, "generate-certificates") {
-                    words.next();
-                }
-                ledger.unsupported(
-                    statement,
-                    match word {
-                        "crt-list" => {
-                            "list the certificates in `tls.certificates`: each is for the names in it"
-                        }
-                        "tls-ticket-keys" => {
-                            "keys of tickets are files of 80 random bytes: `tls.ticket_keys`"
-                        }
-                        "ocsp-update" => "`ocsp` of a certificate is a file with the response",
-                        _ => "`tls` of a listener has no such key",
-                    },
-                );
-            }
             _ => return false,
         }
         true
@@ -270,4 +260,26 @@ fn note_suites(ledger: &Ledger, line: &Statement, list: Option<&str>) {
     if !all {
         ledger.approximated(line, "of the cipher suites, Weir has those with ECDHE and AES-GCM or ChaCha20");
     }
+}
+
+/// Takes a word that Weir has no key for.
+fn without_key(ledger: &Ledger, statement: &Statement, word: &str, words: &mut StatementWords<'_>) -> bool {
+    let advice = match word {
+        "crt-list" => "list the certificates in `tls.certificates`: each is for the names in it",
+        "tls-ticket-keys" => "keys of tickets are files of 80 random bytes: `tls.ticket_keys`",
+        "ocsp-update" => "`ocsp` of a certificate is a file with the response",
+        "generate-certificates"
+        | "ca-sign-file"
+        | "ca-sign-pass"
+        | "ca-verify-file"
+        | "ca-ignore-err"
+        | "crt-ignore-err"
+        | "ssl-f-use" => "`tls` of a listener has no such key",
+        _ => return false,
+    };
+    if word != "generate-certificates" {
+        words.next();
+    }
+    ledger.unsupported(statement, advice);
+    true
 }

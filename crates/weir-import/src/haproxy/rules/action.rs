@@ -1,9 +1,9 @@
-//! Rules that answer: `deny`, `return`, `redirect` and their like.
+//! Rules that answer: `deny`, `return`, `tarpit` and their like.
 
 use super::{ListRule, RuleReader, Terminal};
 use crate::document::TomlValue;
-use crate::haproxy::acl::{AclCondition, AclSubject};
-use crate::haproxy::format::{FormatTemplate, FormatUse, template};
+use crate::haproxy::acl::AclCondition;
+use crate::haproxy::format::{FormatUse, template};
 use crate::haproxy::output::{Keys, literal, literal_in_template};
 use crate::haproxy::proxy::time_text;
 use crate::report::StatementWords;
@@ -53,16 +53,17 @@ impl<'s> RuleReader<'_, 's, '_> {
                 }
             }
         }
-        let Some(condition) = self.condition(statement, words) else { return };
-        if !(200..600).contains(&status) {
-            return ledger.unsupported(statement, "`respond` has a status from 200 to 599");
-        }
+        let Some(condition) = self.condition(statement, words) else {
+            return self.fail_closed(statement);
+        };
         if matches!(action, "reject" | "silent-drop") {
-            ledger
-                .approximated(statement, "the client gets 403; HAProxy closes the connection without a word");
+            return self.refuse(statement, "close", condition, 403, &keys);
         }
-        let counts = condition
-            .asks(&|atom| matches!(&atom.subject, AclSubject::Number(name) if name.starts_with("table.")));
+        if !(200..600).contains(&status) {
+            ledger.unsupported(statement, "`respond` has a status from 200 to 599");
+            return self.close(statement, condition);
+        }
+        let counts = condition.counts();
         if (counts && action != "return") || action == "tarpit" {
             return self.refuse(statement, action, condition, status, &keys);
         }
@@ -75,7 +76,7 @@ impl<'s> RuleReader<'_, 's, '_> {
         self.terminal(statement, condition, answer);
     }
 
-    fn terminal(&mut self, statement: &'s Statement, condition: AclCondition, keys: Keys<'s>) {
+    pub(super) fn terminal(&mut self, statement: &'s Statement, condition: AclCondition, keys: Keys<'s>) {
         if condition != AclCondition::Constant(false) {
             self.rules.terminals.push(Terminal { condition, keys, statement });
         }
@@ -98,29 +99,43 @@ impl<'s> RuleReader<'_, 's, '_> {
             );
         }
         let mut keys = Keys::of(statement);
-        keys.set("action", if action == "tarpit" { "tarpit" } else { "deny" }, statement);
+        keys.set("action", if matches!(action, "tarpit" | "close") { action } else { "deny" }, statement);
         match status {
             403 => {}
             400..=599 => keys.set("status", status, statement),
-            _ => return ledger.unsupported(statement, "a list refuses with a status from 400 to 599"),
-        }
-        if action == "tarpit" {
-            let time = self.proxy.timeout("tarpit").or_else(|| self.proxy.timeout("connect"));
-            if let Some((time, line)) = time {
-                ledger.exact(line);
-                if time != 10_000 {
-                    keys.set("delay", time_text(time.clamp(1, 600_000)), line);
-                }
+            _ => {
+                ledger.unsupported(statement, "a list refuses with a status from 400 to 599");
+                return self.close(statement, condition);
             }
         }
+        if action == "tarpit" {
+            self.tarpit_time(&mut keys);
+        }
         if self.rules.terminals.len() > 64 {
-            return ledger.unsupported(statement, super::TOO_MUCH_BEFORE);
+            ledger.unsupported(statement, super::TOO_MUCH_BEFORE);
+            return self.close(statement, condition);
         }
         let before = self.rules.terminals.iter().map(|terminal| terminal.condition.clone().negated());
-        let condition = before.fold(condition, AclCondition::and);
+        let mut condition = before.fold(condition, AclCondition::and);
+        if statement.name() == "http-request"
+            && let Some((path, _)) = self.proxy.value("monitor-uri")
+        {
+            condition = condition.and(AclCondition::path_is(path).negated());
+        }
         let name = if action == "tarpit" { "tarpit" } else { "refused" };
         if condition != AclCondition::Constant(false) {
             self.rules.lists.push(ListRule { condition, keys, statement, name });
+        }
+    }
+
+    /// How long a client is kept waiting.
+    fn tarpit_time(&self, keys: &mut Keys<'s>) {
+        let time = self.proxy.timeout("tarpit").or_else(|| self.proxy.timeout("connect"));
+        if let Some((time, line)) = time {
+            self.proxy.ledger.exact(line);
+            if time != 10_000 {
+                keys.set("delay", time_text(time.clamp(1, 600_000)), line);
+            }
         }
     }
 
@@ -165,92 +180,6 @@ impl<'s> RuleReader<'_, 's, '_> {
         keys.set("respond.body", TomlValue::Text(body), statement);
     }
 
-    /// `redirect`, whose words begin at this one of the statement.
-    pub(super) fn redirect(&mut self, statement: &'s Statement, skip: usize) {
-        let ledger = self.proxy.ledger;
-        let mut words = ledger.words(statement);
-        for _ in 0..skip {
-            words.next();
-        }
-        ledger.exact(statement);
-        let (mut kind, mut target, mut status, mut drop_query) = ("", "", 302_i64, false);
-        let mut slash = false;
-        while let Some(word) =
-            words.peek().map(|word| word.text.as_str()).filter(|word| !matches!(*word, "if" | "unless"))
-        {
-            words.next();
-            match word {
-                "location" | "prefix" | "scheme" => (kind, target) = (word, words.text().unwrap_or_default()),
-                "code" => status = words.text().and_then(|text| text.parse().ok()).unwrap_or(0),
-                "drop-query" => drop_query = true,
-                "ignore-empty" => {}
-                "append-slash" => slash = true,
-                "set-cookie" | "set-cookie-fmt" | "clear-cookie" => {
-                    return ledger
-                        .unsupported(statement, "set the cookie by `response_headers` of the route");
-                }
-                other => return ledger.unsupported(statement, &format!("`{other}`")),
-            }
-        }
-        // The rule of long ago takes its target as it stands.
-        let made = match skip {
-            0 if target.contains("%[") => {
-                Err("HAProxy takes this target literally: a format needs `http-request redirect`".to_owned())
-            }
-            0 => Ok(FormatTemplate { text: literal_in_template(target), notes: Vec::new() }),
-            _ => template(target, FormatUse::Header, &self.conditions.around),
-        };
-        let Some(condition) = self.condition(statement, &mut words) else { return };
-        let made = match made {
-            Ok(made) => made,
-            Err(reason) => return ledger.unsupported(statement, &reason),
-        };
-        made.notes.iter().for_each(|note| ledger.approximated(statement, note));
-        let query = if drop_query { "" } else { "{query}" };
-        let text = host_in_target(&made.text);
-        let to = match kind {
-            "location" => text,
-            // The path follows, which begins with a slash.
-            "prefix" if slash => {
-                ledger.approximated(statement, "the slash is added whether there is one at the end or not");
-                format!("{}{{path}}/{query}", text.trim_end_matches('/'))
-            }
-            "scheme" if slash => {
-                ledger.approximated(statement, "the slash is added whether there is one at the end or not");
-                format!("{text}://{{authority}}{{path}}/{query}")
-            }
-            _ if slash => return ledger.unsupported(statement, "write the slash in the target"),
-            "prefix" => format!("{}{{path}}{query}", text.trim_end_matches('/')),
-            "scheme" => format!("{text}://{{authority}}{{path}}{query}"),
-            _ => return ledger.unsupported(statement, "a redirect has a location, a prefix or a scheme"),
-        };
-        if ![301, 302, 303, 307, 308].contains(&status) {
-            return ledger.unsupported(statement, "a redirect has 301, 302, 303, 307 or 308");
-        }
-        if to.starts_with('{') && !to.starts_with("{scheme}://") && !to.starts_with("{path}") {
-            return ledger
-                .unsupported(statement, "write the host: a redirect goes to no place that a client names");
-        }
-        let host = to.split_once("://").map_or("", |(_, rest)| rest.split(['/', '?']).next().unwrap_or(rest));
-        let host =
-            ["{path}", "{query}"].iter().fold(host, |host, end| host.split(end).next().unwrap_or(host));
-        if host.contains('{') && !["{authority}", "{host}"].contains(&host) {
-            return ledger
-                .unsupported(statement, "the host of a redirect is written out, or that of the request");
-        }
-        if condition
-            .asks(&|atom| matches!(&atom.subject, AclSubject::Number(name) if name.starts_with("table.")))
-        {
-            ledger.approximated(statement, "the counts are those without the request itself");
-        }
-        let mut keys = Keys::of(statement);
-        keys.set("redirect.to", to, statement);
-        if status != 308 {
-            keys.set("redirect.status", status, statement);
-        }
-        self.terminal(statement, condition, keys);
-    }
-
     /// `monitor fail if ...`.
     pub(super) fn monitor(&mut self, statement: &'s Statement, words: &mut StatementWords<'s>) {
         words.next();
@@ -261,11 +190,7 @@ impl<'s> RuleReader<'_, 's, '_> {
         let mut keys = Keys::of(statement);
         keys.set("respond.status", 503, statement);
         self.proxy.ledger.exact(statement);
-        let asked = crate::haproxy::acl::Atom::new(
-            AclSubject::Path,
-            crate::haproxy::acl::AtomTest::Equal(vec![path.to_owned()]),
-        );
-        let condition = AclCondition::Atom(asked).and(condition);
+        let condition = AclCondition::path_is(path).and(condition);
         self.rules.terminals.insert(0, Terminal { condition, keys, statement });
     }
 }
@@ -278,9 +203,4 @@ fn is_template_like(text: &str) -> bool {
             && !inside.is_empty()
             && inside.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
     })
-}
-
-/// The host of a target as the client has it, with the port that it names.
-fn host_in_target(text: &str) -> String {
-    text.replace("{header.host}", "{authority}").replace("{target}", "{path}{query}")
 }

@@ -1,7 +1,7 @@
 //! Rules that admit, count or note: `auth`, `track-sc0`, `set-var`, `tcp-request` and others.
 
-use super::RuleReader;
-use crate::haproxy::acl::{AclCondition, AclSubject, sample};
+use super::{PasswordRule, RuleReader};
+use crate::haproxy::acl::{AclCondition, AclSubject, AtomTest, SampleKind, VariableValue, sample};
 use crate::haproxy::format::{FormatUse, template};
 use crate::haproxy::output::Keys;
 use crate::haproxy::proxy::name_of;
@@ -18,18 +18,20 @@ impl<'s> RuleReader<'_, 's, '_> {
             let realm = words.text().unwrap_or_default();
             let good = realm.chars().all(|c| (c.is_ascii_graphic() || c == ' ') && c != '"' && c != '\\');
             if !good || realm.is_empty() {
-                return ledger.unsupported(statement, "a realm has printable characters of ASCII");
-            }
-            if realm != "Restricted" {
+                ledger
+                    .approximated(statement, "a realm has printable characters of ASCII: it is `Restricted`");
+            } else if realm != "Restricted" {
                 keys.set("basic.realm", realm, statement);
             }
         }
-        let Some(condition) = self.condition(statement, words) else { return };
+        let Some(condition) = self.auth_condition(statement, words) else {
+            return self.fail_closed(statement);
+        };
         let parts = match condition {
             AclCondition::All(parts) => parts,
             other => vec![other],
         };
-        let (mut list, mut rest) = (None, Vec::new());
+        let (mut list, mut groups, mut rest) = (None, Vec::new(), Vec::new());
         for part in parts {
             match &part {
                 AclCondition::Not(inner) => match inner.as_ref() {
@@ -40,6 +42,9 @@ impl<'s> RuleReader<'_, 's, '_> {
                             unreachable!("it was just matched")
                         };
                         list = Some(name.clone());
+                        if let AtomTest::Equal(names) = &atom.test {
+                            groups.clone_from(names);
+                        }
                     }
                     _ => rest.push(part),
                 },
@@ -47,21 +52,29 @@ impl<'s> RuleReader<'_, 's, '_> {
             }
         }
         let rest = rest.into_iter().fold(AclCondition::Constant(true), AclCondition::and);
-        let Some(users) = list.as_deref().and_then(|list| self.users.get(list)) else {
-            return ledger.unsupported(statement, "say which users are let in: `basic` of a route has them");
+        let users = list.as_deref().and_then(|list| self.users.get(list));
+        let Some(users) = users.filter(|users| users.has(&groups)) else {
+            ledger.unsupported(statement, "say which users are let in: `basic` of a route has them");
+            return self.close(statement, self.before.known_of(&rest));
         };
         if rest.asks(&|atom| matches!(atom.subject, AclSubject::User(_))) {
-            return ledger.unsupported(statement, "a route has one list of users");
+            ledger.unsupported(statement, "a route has one list of users");
+            return self.close(statement, self.before.known_of(&rest));
         }
-        users.write(&mut keys);
+        users.write(&mut keys, &groups);
         ledger.exact(statement);
+        self.rules.passwords.push(PasswordRule { condition: rest.clone(), keys: keys.clone(), statement });
         self.route_keys(rest, keys);
     }
 
     pub(super) fn service(&mut self, statement: &'s Statement, words: &mut StatementWords<'s>) {
         let ledger = self.proxy.ledger;
         if words.text() != Some("prometheus-exporter") {
-            return ledger.unsupported(statement, "Weir has no such service");
+            ledger.unsupported(statement, "Weir has no such service");
+            return match self.condition(statement, words) {
+                Some(condition) => self.close(statement, condition),
+                None => self.fail_closed(statement),
+            };
         }
         if self.condition(statement, words).is_none() {
             return;
@@ -212,11 +225,21 @@ impl<'s> RuleReader<'_, 's, '_> {
     ) {
         let ledger = self.proxy.ledger;
         let text = words.text().unwrap_or_default();
+        let read = sample(text, &self.conditions.around);
+        let constant = match (&read.kind, is_format) {
+            (SampleKind::Literal(text), false) => Some(text.clone()),
+            (SampleKind::Boolean(AclCondition::Constant(value)), false) => Some(u8::from(*value).to_string()),
+            (_, true) if !text.contains('%') => Some(text.to_owned()),
+            _ => None,
+        };
         let value = match is_format {
             true => template(text, FormatUse::Header, &self.conditions.around).ok().map(|made| made.text),
-            false => sample(text, &self.conditions.around).plain_placeholder(),
+            false => read.plain_placeholder(),
         };
         let Some(condition) = self.condition(statement, words) else { return };
+        if let (Some(constant), true) = (constant, condition != AclCondition::Constant(true)) {
+            return self.choose(statement, name, constant, condition);
+        }
         let Some(value) = value else {
             return ledger.unsupported(statement, "a variable is a text with placeholders: `vars`");
         };
@@ -226,8 +249,22 @@ impl<'s> RuleReader<'_, 's, '_> {
         }
         let weir = name_of(name.split_once('.').map_or(name, |(_, name)| name)).replace(['.', '-'], "_");
         self.rules.listener.set_path(&["vars", &weir], value, statement);
-        variables.insert(name.to_owned(), weir);
+        variables.insert(name.to_owned(), VariableValue::Named(weir));
         ledger.exact(statement);
+    }
+
+    /// A variable that has a text under a condition: what asks for it asks for the condition.
+    fn choose(&mut self, statement: &'s Statement, name: &str, text: String, condition: AclCondition) {
+        let ledger = self.proxy.ledger;
+        let mut variables = self.conditions.around.variables.borrow_mut();
+        let value = variables.entry(name.to_owned()).or_insert_with(|| VariableValue::Chosen(Vec::new()));
+        match value {
+            VariableValue::Chosen(list) if list.len() < 8 => {
+                list.push((condition, text));
+                ledger.exact(statement);
+            }
+            _ => ledger.unsupported(statement, "a variable has one value, or few texts under conditions: a `[map.NAME]` makes one of another value"),
+        }
     }
 
     fn track(&mut self, statement: &'s Statement, words: &mut StatementWords<'s>) {
@@ -274,6 +311,10 @@ impl<'s> RuleReader<'_, 's, '_> {
         {
             return match action {
                 "accept" => ledger.meaningless(statement, "nothing waits for what servers say"),
+                "capture" if statement.name() == "tcp-request" => {
+                    words.rest();
+                    ledger.approximated(statement, "the log has a placeholder for it where its format names it; the usual formats have no captures");
+                }
                 _ => {
                     ledger
                         .unsupported(statement, "connections have `lists` and `limited_by` of the listener");
@@ -286,7 +327,9 @@ impl<'s> RuleReader<'_, 's, '_> {
         if action == "accept" {
             return self.accept(statement, &mut words);
         }
-        let Some(condition) = self.condition(statement, &mut words) else { return };
+        let Some(condition) = self.condition(statement, &mut words) else {
+            return self.fail_closed(statement);
+        };
         let is_hello = condition.asks(&|atom| atom.subject == AclSubject::Number("ssl hello".to_owned()));
         match is_hello || self.hello_accepted {
             true => ledger.approximated(
@@ -312,15 +355,9 @@ impl<'s> RuleReader<'_, 's, '_> {
 
     /// A connection that is closed: by a list, or by how many the client has.
     fn reject(&mut self, statement: &'s Statement, condition: AclCondition) {
-        let ledger = self.proxy.ledger;
-        if !self.proxy.is_tcp() {
-            ledger.approximated(
-                statement,
-                "requests of such connections get 403; HAProxy closes the connection without a word",
-            );
-        }
-        ledger.exact(statement);
-        self.refuse(statement, "deny", condition, 403, &Keys::default());
+        self.proxy.ledger.exact(statement);
+        let action = if self.proxy.is_tcp() { "deny" } else { "close" };
+        self.refuse(statement, action, condition, 403, &Keys::default());
     }
 
     fn inspect_delay(&mut self, statement: &'s Statement, words: &mut StatementWords<'s>) {
@@ -350,7 +387,6 @@ impl<'s> RuleReader<'_, 's, '_> {
 
 /// The networks of the peers for which a condition holds; that there is the header may be a part of it.
 fn trusted(condition: &AclCondition, header: &str) -> Option<Vec<String>> {
-    use crate::haproxy::acl::AtomTest;
     let parts = match condition {
         AclCondition::All(parts) => parts.as_slice(),
         other => std::slice::from_ref(other),

@@ -2,7 +2,9 @@
 
 use super::RuleReader;
 use crate::document::TomlValue;
-use crate::haproxy::acl::{AclCondition, ListenerFacts};
+use crate::haproxy::acl::{
+    AclCondition, AclSubject, Atom, AtomTest, HaproxyMapEntries, ListenerFacts, MapUse, regex_trouble,
+};
 use crate::haproxy::format::{FormatUse, template};
 use crate::haproxy::output::{Keys, literal};
 use crate::report::StatementWords;
@@ -44,6 +46,18 @@ const FORWARDED: [(&str, &[&str]); 4] = [
     ("x-forwarded-port", &["{local_port}", "{port}"]),
 ];
 
+/// Headers of the connection, and of the framing of messages.
+const FRAMING: [&str; 8] = [
+    "connection",
+    "content-length",
+    "transfer-encoding",
+    "upgrade",
+    "keep-alive",
+    "te",
+    "trailer",
+    "proxy-connection",
+];
+
 impl<'s> RuleReader<'_, 's, '_> {
     /// `http-request set-header` and its like.
     pub(super) fn request_header(
@@ -57,7 +71,7 @@ impl<'s> RuleReader<'_, 's, '_> {
             return self.host(change);
         }
         self.asked_path |= change.asks_path();
-        self.changed.push((change.name.clone(), change.condition.clone()));
+        self.before.headers.push((change.name.clone(), change.condition.clone()));
         self.rules.requests.push(change);
     }
 
@@ -96,6 +110,7 @@ impl<'s> RuleReader<'_, 's, '_> {
         }
     }
 
+    /// The change that a rule makes; nothing if it cannot be said, or is none.
     fn change(
         &mut self,
         statement: &'s Statement,
@@ -104,56 +119,36 @@ impl<'s> RuleReader<'_, 's, '_> {
         from_server: bool,
     ) -> Option<HeaderChange<'s>> {
         let ledger = self.proxy.ledger;
-        let operation = match action {
-            "set-header" => HeaderOperation::Set,
-            "add-header" => HeaderOperation::Add,
-            "del-header" => HeaderOperation::Remove,
-            _ => {
-                ledger.unsupported(statement, "Weir sets, adds and removes headers: a `[map.NAME]` with `regex` makes a value of another, and cookies have `rewrite_cookies`");
-                return None;
+        let name = words.text().unwrap_or_default().trim_end_matches(':').to_ascii_lowercase();
+        let (operation, value) = match self.operation(statement, (action, &name), words) {
+            Ok(made) => made,
+            Err(reason) => {
+                ledger.unsupported(statement, &reason);
+                let known = self.known_condition(words);
+                return self.without_a_word_of_clients((statement, action), name, known);
             }
         };
-        let name = words.text().unwrap_or_default().trim_end_matches(':').to_ascii_lowercase();
-        let mut value = String::new();
-        if operation == HeaderOperation::Remove {
-            if words.peek().is_some_and(|word| word.text == "-m") {
-                words.next();
-                if words.text() != Some("str") {
-                    ledger.unsupported(statement, "`remove` has whole names");
-                    return None;
-                }
-            }
-        } else {
-            match template(words.text().unwrap_or_default(), FormatUse::Header, &self.conditions.around) {
-                Ok(template) => {
-                    template.notes.iter().for_each(|note| ledger.approximated(statement, note));
-                    value = template.text.trim().to_owned();
-                }
-                Err(reason) => {
-                    let _ = self.conditions.behind(words);
-                    ledger.unsupported(statement, &reason);
-                    return None;
-                }
-            }
-        }
-        let condition = self.condition(statement, words)?;
-        let framing = [
-            "connection",
-            "content-length",
-            "transfer-encoding",
-            "upgrade",
-            "keep-alive",
-            "te",
-            "trailer",
-            "proxy-connection",
-        ];
-        if framing.contains(&name.as_str()) {
+        let pattern = if action.starts_with("replace-") { value.1 } else { None };
+        let Some(mut condition) = self.condition(statement, words) else {
+            let known = std::mem::replace(&mut self.unsaid, AclCondition::Constant(true));
+            return self.without_a_word_of_clients((statement, action), name, known);
+        };
+        if FRAMING.contains(&name.as_str()) {
             ledger
                 .approximated(statement, "the connection and the framing of messages are Weir's own matter");
             return None;
         }
-        if value.is_empty() && operation != HeaderOperation::Remove {
+        if value.0.is_empty() && operation != HeaderOperation::Remove {
             ledger.approximated(statement, "a header without a value is left out");
+        }
+        if let Some(pattern) = pattern {
+            let subject = match statement.name() == "http-request" {
+                true if name == "host" => AclSubject::Text("header[\"host\"]".to_owned()),
+                true => AclSubject::Text(format!("header[\"{name}\"]")),
+                false => AclSubject::Text(format!("response.header[\"{name}\"]")),
+            };
+            let has_it = Atom::new(subject, AtomTest::Regex(vec![pattern]));
+            condition = condition.and(AclCondition::Atom(has_it));
         }
         let is_forwarded =
             statement.name() == "http-request" && FORWARDED.iter().any(|(known, _)| *known == name);
@@ -170,7 +165,95 @@ impl<'s> RuleReader<'_, 's, '_> {
             operation => operation,
         };
         ledger.exact(statement);
-        Some(HeaderChange { condition, operation, name, value, from_server, statement })
+        Some(HeaderChange { condition, operation, name, value: value.0, from_server, statement })
+    }
+
+    /// What a rule does with the header, and the value, with the expression that the value before has to match.
+    fn operation(
+        &self,
+        statement: &'s Statement,
+        (action, name): (&str, &str),
+        words: &mut StatementWords<'s>,
+    ) -> Result<(HeaderOperation, (String, Option<String>)), String> {
+        let ledger = self.proxy.ledger;
+        let operation = match action {
+            "set-header" => HeaderOperation::Set,
+            "add-header" => HeaderOperation::Add,
+            "replace-header" | "replace-value" => {
+                return Ok((HeaderOperation::Set, self.replacement(statement, (action, name), words)?));
+            }
+            _ => {
+                if words.peek().is_some_and(|word| word.text == "-m") {
+                    words.next();
+                    if words.text() != Some("str") {
+                        return Err("`remove` has whole names".to_owned());
+                    }
+                }
+                return Ok((HeaderOperation::Remove, (String::new(), None)));
+            }
+        };
+        let made = template(words.text().unwrap_or_default(), FormatUse::Header, &self.conditions.around)?;
+        made.notes.iter().for_each(|note| ledger.approximated(statement, note));
+        Ok((operation, (made.text.trim().to_owned(), None)))
+    }
+
+    /// `replace-header` and `replace-value`: a map makes the new value of the old one.
+    fn replacement(
+        &self,
+        statement: &'s Statement,
+        (action, name): (&str, &str),
+        words: &mut StatementWords<'s>,
+    ) -> Result<(String, Option<String>), String> {
+        let pattern = words.text().unwrap_or_default();
+        let replacement = words.text().unwrap_or_default();
+        if let Some(reason) = regex_trouble(pattern) {
+            return Err(reason.to_owned());
+        }
+        if name == "set-cookie" {
+            return Err("cookies have `rewrite_cookies`".to_owned());
+        }
+        let made = template(replacement, FormatUse::Header, &self.conditions.around)?;
+        made.notes.iter().for_each(|note| self.proxy.ledger.approximated(statement, note));
+        let note = match action {
+            "replace-header" => "of several headers of the name, the first is changed, and replaces them",
+            _ => "the value is changed as a whole, not each part between commas",
+        };
+        if !["host", "location", "referer", "user-agent", "content-type", "server"].contains(&name) {
+            self.proxy.ledger.approximated(statement, note);
+        }
+        let place = if statement.name() == "http-request" { "header" } else { "response.header" };
+        let pattern = pattern.to_owned();
+        let used = MapUse {
+            name: name.to_owned(),
+            source: format!("{{{place}.{name}}}"),
+            entries: HaproxyMapEntries::Regex {
+                pattern: pattern.clone(),
+                value: groups_of_template(&made.text),
+            },
+            default: None,
+            ignore_case: false,
+        };
+        let map = self.conditions.around.use_map(used);
+        Ok((format!("{{map.{map}}}"), Some(pattern)))
+    }
+
+    /// In place of a rule that cannot be said: servers get nothing that only a client has said, where the original replaces or removes it.
+    fn without_a_word_of_clients(
+        &mut self,
+        (statement, action): (&'s Statement, &str),
+        name: String,
+        condition: AclCondition,
+    ) -> Option<HeaderChange<'s>> {
+        let is_of_client =
+            statement.name() == "http-request" && matches!(action, "set-header" | "del-header");
+        if !is_of_client || name == "host" || FRAMING.contains(&name.as_str()) {
+            return None;
+        }
+        self.proxy
+            .ledger
+            .unsupported(statement, "until then, servers do not get the header where this may hold");
+        let operation = HeaderOperation::Remove;
+        Some(HeaderChange { condition, operation, name, value: String::new(), from_server: false, statement })
     }
 
     /// `Host` is what a route forwards.
@@ -231,10 +314,30 @@ impl<'s> RuleReader<'_, 's, '_> {
         if name.starts_with("rsp") {
             self.rules.responses.push(change);
         } else {
-            self.changed.push((change.name.clone(), change.condition.clone()));
+            self.before.headers.push((change.name.clone(), change.condition.clone()));
             self.rules.requests.push(change);
         }
     }
+}
+
+/// `\1` of a text with placeholders as the group of a map.
+fn groups_of_template(text: &str) -> String {
+    let mut result = String::new();
+    let mut rest = text.chars().peekable();
+    while let Some(character) = rest.next() {
+        match (character, rest.peek().copied()) {
+            ('\\', Some(digit)) if digit.is_ascii_digit() => {
+                rest.next();
+                result.push_str(&format!("{{match.{digit}}}"));
+            }
+            ('\\', Some(next)) => {
+                rest.next();
+                result.push(next);
+            }
+            _ => result.push(character),
+        }
+    }
+    result
 }
 
 /// Whether Weir sends this header by itself, with this value.

@@ -1,6 +1,7 @@
 //! The rules of a section, in the order in which HAProxy walks them: `tcp-request`, `http-request`, `redirect`, and those about responses.
 
 mod action;
+mod redirect;
 mod admission;
 mod headers;
 mod rewrite;
@@ -23,6 +24,8 @@ pub(super) struct SectionRules<'s> {
     pub(super) terminals: Vec<Terminal<'s>>,
     pub(super) requests: Vec<HeaderChange<'s>>,
     pub(super) responses: Vec<HeaderChange<'s>>,
+    /// Rules that ask for a password, in order: they are among the keys of routes, too.
+    passwords: Vec<PasswordRule<'s>>,
     /// Keys of routes whose requests fulfil a condition.
     pub(super) variants: Vec<(AclCondition, Keys<'s>)>,
     /// Keys of all routes.
@@ -54,6 +57,13 @@ pub(super) struct Terminal<'s> {
     pub(super) statement: &'s Statement,
 }
 
+/// A rule that asks for a password.
+struct PasswordRule<'s> {
+    condition: AclCondition,
+    keys: Keys<'s>,
+    statement: &'s Statement,
+}
+
 /// A rule that refuses where a list is asked.
 pub(super) struct ListRule<'s> {
     pub(super) condition: AclCondition,
@@ -70,16 +80,16 @@ pub(super) struct RuleReader<'r, 's, 'c> {
     rules: SectionRules<'s>,
     /// What holds where a rule is reached: no `allow` before it has ended the list.
     guard: AclCondition,
-    /// Headers that rules before have changed.
-    changed: Vec<(String, AclCondition)>,
+    /// What rules before have changed.
+    before: ChangesBefore,
+    /// Of a condition that could not be said: what is known to hold where it holds.
+    unsaid: AclCondition,
     /// Whether a rule accepts what begins with a hello of TLS.
     hello_accepted: bool,
     /// `del-header Host`, for which `add-header` makes up.
     host_removed: Option<&'s Statement>,
     /// Whether a condition has asked for the path.
     asked_path: bool,
-    /// Whether the path is another one on the route than conditions see.
-    path_is_old: bool,
 }
 
 /// Reads them all.
@@ -95,11 +105,11 @@ pub(super) fn read<'s>(
         users,
         rules: SectionRules::default(),
         guard: AclCondition::Constant(true),
-        changed: before.headers.clone(),
+        before: before.clone(),
+        unsaid: AclCondition::Constant(true),
         host_removed: None,
         hello_accepted: false,
         asked_path: false,
-        path_is_old: before.path,
     };
     // Each level has a list of its own, which `accept` ends.
     for level in ["connection", "session", ""] {
@@ -154,8 +164,12 @@ pub(super) fn read<'s>(
 /// Why a rule is left out.
 const TOO_MUCH_BEFORE: &str = "rules before it say for so much that it is not reached that no condition of Weir has room for it: write it with maps and lists";
 
+/// What is known of requests for which a rule cannot be said.
+pub(super) const CLOSED: &str = "until then, requests that it may be for are answered 501";
+pub(super) const CLOSED_CONNECTIONS: &str = "until then, connections that it may be for are closed";
+
 /// What frontends have changed before the rules of backends are reached.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct ChangesBefore {
     pub(super) headers: Vec<(String, AclCondition)>,
     pub(super) path: bool,
@@ -164,19 +178,32 @@ pub(super) struct ChangesBefore {
 impl ChangesBefore {
     /// Why a condition cannot be asked behind these changes.
     pub(super) fn forbid(&self, condition: &AclCondition) -> Option<&'static str> {
-        let asks_changed = |atom: &Atom| match &atom.subject {
-            AclSubject::Text(name) => self.headers.iter().any(|(header, changed)| {
-                name == &format!("header[\"{header}\"]") && may_meet(changed, condition)
-            }),
-            _ => false,
-        };
-        if condition.asks(&asks_changed) {
+        if condition.asks(&|atom| self.is_of_changed_header(atom, condition)) {
             return Some(
                 "it asks for a header that a rule before has changed: conditions see what the client has sent",
             );
         }
         (self.path && condition.asks(&asks_path))
             .then_some("it asks for a path that a rule before has changed under a condition")
+    }
+
+    fn is_of_changed_header(&self, atom: &Atom, condition: &AclCondition) -> bool {
+        let AclSubject::Text(name) = &atom.subject else { return false };
+        self.headers
+            .iter()
+            .any(|(header, changed)| name == &format!("header[\"{header}\"]") && may_meet(changed, condition))
+    }
+
+    /// What is known to hold where a condition holds, of which parts cannot be asked.
+    pub(super) fn known_of(&self, condition: &AclCondition) -> AclCondition {
+        let is_unknown =
+            |atom: &Atom| matches!(atom.subject, AclSubject::User(_)) || self.is_stale(atom, condition);
+        condition.clone().at_most(&is_unknown).shortened()
+    }
+
+    /// Whether a comparison of a condition would be about what is no more.
+    fn is_stale(&self, atom: &Atom, condition: &AclCondition) -> bool {
+        self.path && asks_path(atom) || self.is_of_changed_header(atom, condition)
     }
 }
 
@@ -190,8 +217,8 @@ fn asks_path(atom: &Atom) -> bool {
 
 impl<'s> RuleReader<'_, 's, '_> {
     fn finished(mut self) -> SectionRules<'s> {
-        self.rules.changed = self.changed;
-        self.rules.path_is_old = self.path_is_old;
+        self.rules.changed = self.before.headers;
+        self.rules.path_is_old = self.before.path;
         self.rules
     }
 
@@ -201,12 +228,40 @@ impl<'s> RuleReader<'_, 's, '_> {
         statement: &'s Statement,
         words: &mut StatementWords<'s>,
     ) -> Option<AclCondition> {
-        let condition = self.own_condition(statement, words)?;
+        let guard = self.before.known_of(&self.guard);
+        let Some(condition) = self.own_condition(statement, words) else {
+            self.unsaid = std::mem::replace(&mut self.unsaid, AclCondition::Constant(true)).and(guard);
+            return None;
+        };
         if let Some(reason) = self.guard.unknown() {
             self.proxy.ledger.unsupported(statement, reason);
+            self.unsaid = condition.and(guard);
             return None;
         }
         Some(condition.and(self.guard.clone()))
+    }
+
+    /// In place of a rule that keeps requests from a server, and that cannot be said: those that it may be for get no answer but 501.
+    pub(super) fn fail_closed(&mut self, statement: &'s Statement) {
+        let unsaid = std::mem::replace(&mut self.unsaid, AclCondition::Constant(true));
+        self.close(statement, unsaid);
+    }
+
+    /// The same for requests for which this holds.
+    fn close(&mut self, statement: &'s Statement, condition: AclCondition) {
+        if condition == AclCondition::Constant(false) {
+            return;
+        }
+        let mut keys = Keys::of(statement);
+        if self.proxy.is_tcp() {
+            self.proxy.ledger.unsupported(statement, CLOSED_CONNECTIONS);
+            keys.set("action", "deny", statement);
+            self.rules.lists.push(ListRule { condition, keys, statement, name: "refused" });
+            return;
+        }
+        self.proxy.ledger.unsupported(statement, CLOSED);
+        keys.set("respond.status", 501, statement);
+        self.rules.terminals.push(Terminal { condition, keys, statement });
     }
 
     /// Requests for which this holds reach no later rule of the list.
@@ -228,27 +283,55 @@ impl<'s> RuleReader<'_, 's, '_> {
     ) -> Option<AclCondition> {
         let condition = self.conditions.behind(words);
         let ledger = self.proxy.ledger;
-        if let Some(reason) = condition.unknown() {
+        if let Some(reason) = self.trouble(statement, &condition) {
             ledger.unsupported(statement, reason);
+            self.unsaid = self.before.known_of(&condition);
             return None;
         }
         condition.notes().iter().for_each(|note| ledger.approximated(statement, note));
         self.asked_path |= condition.asks(&asks_path);
-        let before = ChangesBefore { headers: std::mem::take(&mut self.changed), path: self.path_is_old };
-        let forbidden = before.forbid(&condition);
-        self.changed = before.headers;
-        if let Some(reason) = forbidden {
-            ledger.unsupported(statement, reason);
-            return None;
-        }
-        if condition.asks(&|atom| matches!(atom.subject, AclSubject::User(_))) && !is_auth(statement) {
-            ledger.unsupported(
-                statement,
-                "who the user is, `basic` of a route asks: it is not known to other rules",
-            );
-            return None;
-        }
         Some(condition)
+    }
+
+    /// What is known to hold where the condition at the end of a rule does, which may not be said.
+    fn known_condition(&self, words: &mut StatementWords<'s>) -> AclCondition {
+        let condition = self.conditions.behind(words);
+        self.before.known_of(&condition).and(self.before.known_of(&self.guard))
+    }
+
+    /// The condition of `auth`, without what cannot be said of it: it asks more clients then, not fewer. Nothing if no list of users is left.
+    fn auth_condition(
+        &mut self,
+        statement: &'s Statement,
+        words: &mut StatementWords<'s>,
+    ) -> Option<AclCondition> {
+        let ledger = self.proxy.ledger;
+        let asks_user =
+            |condition: &AclCondition| condition.asks(&|atom| matches!(atom.subject, AclSubject::User(_)));
+        let condition = self.conditions.behind(words);
+        let guard = self.before.known_of(&self.guard);
+        let Some(reason) = self.trouble(statement, &condition).map(str::to_owned) else {
+            condition.notes().iter().for_each(|note| ledger.approximated(statement, note));
+            self.asked_path |= condition.asks(&asks_path);
+            return Some(condition.and(guard));
+        };
+        ledger.unsupported(statement, &reason);
+        let is_stale = |atom: &Atom| self.before.is_stale(atom, &condition);
+        let known = condition.clone().at_most(&is_stale);
+        if asks_user(&known) {
+            ledger.unsupported(statement, "until then, it holds without that part of its condition");
+            return Some(known.and(guard));
+        }
+        self.unsaid = known.and(guard);
+        None
+    }
+
+    /// Why a condition cannot be said at the end of a rule.
+    fn trouble<'c>(&self, statement: &Statement, condition: &'c AclCondition) -> Option<&'c str> {
+        let asks_user = condition.asks(&|atom| matches!(atom.subject, AclSubject::User(_)));
+        let of_user = (asks_user && !is_auth(statement))
+            .then_some("who the user is, `basic` of a route asks: it is not known to other rules");
+        condition.unknown().or_else(|| self.before.forbid(condition)).or(of_user)
     }
 
     /// A rule of `http-request`, or what it was in versions before 2.1.
@@ -345,15 +428,14 @@ fn is_auth(statement: &Statement) -> bool {
 }
 
 impl<'s> SectionRules<'s> {
-    /// What asks for a password before this rule is reached.
-    pub(super) fn authentication_before(&self, statement: &Statement) -> Vec<(AclCondition, Keys<'s>)> {
-        let mut found: Vec<(AclCondition, Keys<'s>)> = Vec::new();
-        let is_before = |keys: &Keys<'s>| keys.origin_of("basic").is_some_and(|from| from.id < statement.id);
-        if is_before(&self.route) {
-            found.push((AclCondition::Constant(true), self.route.only("basic")));
-        }
-        let variants = self.variants.iter().filter(|(_, keys)| is_before(keys));
-        found.extend(variants.map(|(condition, keys)| (condition.clone(), keys.only("basic"))));
-        found
+    /// What asks for a password before this rule is reached; without one, all that does.
+    pub(super) fn authentication_before(
+        &self,
+        statement: Option<&Statement>,
+    ) -> Vec<(AclCondition, Keys<'s>)> {
+        // `redirect` lines come behind all of `http-request`.
+        let end = statement.filter(|statement| statement.name() != "redirect");
+        let rules = self.passwords.iter().filter(|rule| end.is_none_or(|end| rule.statement.id < end.id));
+        rules.map(|rule| (rule.condition.clone(), rule.keys.clone())).collect()
     }
 }

@@ -2,7 +2,7 @@
 
 use super::RuleReader;
 use crate::document::TomlValue;
-use crate::haproxy::acl::{AclCondition, AclSubject, AtomTest, escaped, regex_trouble};
+use crate::haproxy::acl::{AclCondition, AclSubject, AtomTest, escaped, first_match, regex_trouble};
 use crate::haproxy::format::{FormatUse, template};
 use crate::haproxy::output::{Keys, literal};
 use crate::report::StatementWords;
@@ -50,6 +50,11 @@ impl<'s> RuleReader<'_, 's, '_> {
             let mut keys = Keys::default();
             keys.set("forward_host", literal(host), statement);
             return self.route_keys(condition, keys);
+        }
+        if changes_case_of_name(pattern, replacement) {
+            let _ = self.conditions.behind(words);
+            let why = "names of headers are in lower case on the way out (RFC 9110 section 5.1)";
+            return self.proxy.ledger.by_default(statement, why);
         }
         match of_request_line(pattern, replacement) {
             Some((pattern, replacement)) => {
@@ -114,7 +119,7 @@ impl<'s> RuleReader<'_, 's, '_> {
                 "a rule behind it changes the path, and headers see the new one",
             );
         }
-        self.path_is_old = true;
+        self.before.path = true;
         self.rules.rewrites_route = true;
         let condition = if implied { AclCondition::Constant(true) } else { condition };
         let has_one = self.rules.route.has("rewrite")
@@ -136,15 +141,15 @@ impl<'s> RuleReader<'_, 's, '_> {
             let inside = inside.trim_matches(['"', '\'']);
             let parts: Vec<&str> =
                 inside.split(',').map(|part| part.trim().trim_matches(['"', '\''])).collect();
-            let [pattern, replacement] = parts.as_slice() else {
-                return Err("write it with `rewrite`: a pattern and what replaces it".to_owned());
+            let (pattern, replacement, flags) = match parts.as_slice() {
+                [pattern, replacement] => (*pattern, *replacement, ""),
+                [pattern, replacement, flags @ ("" | "i")] => (*pattern, *replacement, *flags),
+                _ => return Err("write it with `rewrite`: a pattern and what replaces it".to_owned()),
             };
-            let simple =
-                pattern.starts_with('^') && !pattern.contains(['(', '|', '$']) && !replacement.contains('\\');
-            return match simple {
-                true => Ok((format!("{pattern}(.*)$"), format!("{replacement}\\1"))),
-                false => Err("write it with `rewrite`: a pattern and what replaces it".to_owned()),
-            };
+            let (pattern, value) = first_match(pattern, replacement, flags == "i")?;
+            // A path is one line.
+            let pattern = pattern.replacen("(?s)", "", 1).replacen("(?is)", "(?i)", 1);
+            return Ok((pattern, value.replace("{match.", "\\").replace('}', "")));
         }
         if format.matches("%[path]").count() > 1 || format.contains("%[query]") {
             return Err("the query goes on behind the path by itself".to_owned());
@@ -201,6 +206,18 @@ fn groups(text: &str) -> String {
     result
 }
 
+/// Whether `^(Name:)(.*)$` becomes `name:\2`.
+fn changes_case_of_name(pattern: &str, replacement: &str) -> bool {
+    let pattern = pattern.trim_start_matches('^').trim_end_matches('$').replace("\\ ", " ");
+    let parts = pattern.strip_prefix('(').and_then(|rest| rest.split_once(":)(")).map(|parts| (parts, "\\2"));
+    let Some(((name, value), group)) = parts.or(pattern.split_once(":(").map(|parts| (parts, "\\1"))) else {
+        return false;
+    };
+    let new = replacement.replace("\\ ", " ");
+    let new = new.split_once(':').filter(|(_, value)| *value == group);
+    value == ".*)" && new.is_some_and(|(new, _)| new.eq_ignore_ascii_case(name))
+}
+
 /// A pattern for the whole line of a request as one for its path.
 fn of_request_line(pattern: &str, replacement: &str) -> Option<(String, String)> {
     let heads = ["^([^ :]*) ", "^([^ ]*) ", r"^([^\ :]*)\ ", r"^([^\ ]*)\ ", "^([A-Z]*) ", "^(.*?) "];
@@ -233,7 +250,7 @@ fn of_request_line(pattern: &str, replacement: &str) -> Option<(String, String)>
 
 #[cfg(test)]
 mod tests {
-    use super::{groups, of_request_line};
+    use super::{changes_case_of_name, groups, of_request_line};
 
     #[test]
     fn lines_of_requests_become_paths() {
@@ -245,6 +262,14 @@ mod tests {
             let expected = expected.map(|(a, b): (&str, &str)| (a.to_owned(), b.to_owned()));
             assert_eq!(of_request_line(pattern, replacement), expected, "{pattern}");
         }
+    }
+
+    #[test]
+    fn names_in_other_letters_are_the_same() {
+        assert!(changes_case_of_name("^(X-Date:)(.*)$", "x-date:\\2"));
+        assert!(changes_case_of_name("^X-Date:(.*)", "x-date:\\1"));
+        assert!(!changes_case_of_name("^(X-Date:)(.*)$", "x-data:\\2"));
+        assert!(!changes_case_of_name("^X-Date:(.*)", "x-date:a\\1"));
     }
 
     #[test]
