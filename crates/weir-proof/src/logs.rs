@@ -36,26 +36,28 @@ pub(crate) fn take(facts: &OriginalFacts, servers: &ProofServers) -> LogLines {
     found
 }
 
-/// A line of HAProxy without what is of the moment: times, and which server of a backend had its turn. Of a request whose path is not in its
-/// normal form, on which Weir matches its rules, the request is left.
+/// A line of HAProxy without what is of the moment: times, connections, and which server of a backend had its turn. Of a request whose path is
+/// not in its normal form, on which Weir matches its rules, the request is left. What no backend takes is Weir's own answer (`LR`), and none of a
+/// server (`SC`).
 fn of_haproxy(line: &str) -> String {
     let target = quoted(line).split(' ').nth(1).unwrap_or_default().split('?').next().unwrap_or_default();
     if target.contains("//") || target.contains("/.") || target.contains('%') {
         return format!("\"{}\"", quoted(line));
     }
-    let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-    let is_times = |word: &String| {
-        word.matches('/').count() >= 2
-            && word.bytes().all(|byte| byte.is_ascii_digit() || b"/-+".contains(&byte))
+    let is_of_moment = |word: &str| {
+        word.contains('/') && word.bytes().all(|byte| byte.is_ascii_digit() || b"/-+".contains(&byte))
     };
-    if let Some(at) = words.iter().position(is_times) {
-        words[at] = "#".to_owned();
-        let server = words[..at].last_mut();
-        if let Some(server) = server.filter(|word| !word.ends_with('>')) {
-            *server = server.split('/').next().unwrap_or_default().to_owned();
+    let words: Vec<&str> = line.split(' ').collect();
+    let has_no_server = words.iter().any(|word| word.ends_with("/<NOSRV>"));
+    let word = |at: usize| match words[at] {
+        word if is_of_moment(word) => "#",
+        "SC--" if has_no_server => "LR--",
+        word if words.get(at + 1).is_some_and(|next| is_of_moment(next)) && !word.ends_with('>') => {
+            word.split('/').next().unwrap_or_default()
         }
-    }
-    words.join(" ")
+        word => word,
+    };
+    (0..words.len()).map(word).collect::<Vec<_>>().join(" ")
 }
 
 /// A message without what syslog puts before it: of RFC 3164, or of RFC 5424.
@@ -192,8 +194,9 @@ mod tests {
     #[test]
     fn times_and_turns_of_haproxy_are_of_the_moment() {
         let line = r#"a:# [#] main app/s1 0/0/1/25/26 200 # - - ---- 1/1/0/0/0 0/0 "GET /x HTTP/1.1""#;
-        assert_eq!(of_haproxy(line), r#"a:# [#] main app # 200 # - - ---- 1/1/0/0/0 0/0 "GET /x HTTP/1.1""#);
-        assert_eq!(of_haproxy(r#"a b/<NOSRV> -1/-1/-1 "GET /x H""#), r#"a b/<NOSRV> # "GET /x H""#);
+        assert_eq!(of_haproxy(line), r##"a:# [#] main app # 200 # - - ---- # # "GET /x HTTP/1.1""##);
+        let line = r#"a w/<NOSRV> -1/-1/-1 503 # SC-- 1/1 "GET /x H""#;
+        assert_eq!(of_haproxy(line), r##"a w/<NOSRV> # 503 # LR-- # "GET /x H""##);
         assert_eq!(of_haproxy(r#"a b/s 0/0/0 "GET /x/../y H""#), r#""GET /x/../y H""#);
     }
 

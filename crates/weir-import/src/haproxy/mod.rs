@@ -41,7 +41,6 @@ pub(crate) fn translate(
     let mut global = GlobalFacts::default();
     for section in sections.iter().filter(|section| section.name() == "global") {
         global.calls_scripts = process::calls_scripts(&sections);
-        global.calls_programs = process::calls_programs(&sections);
         process::global(ledger, section, &mut global, &mut draft);
     }
     let of_kind = |kind: &str| -> Vec<&Statement> {

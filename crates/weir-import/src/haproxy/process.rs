@@ -20,13 +20,12 @@ pub(super) struct GlobalFacts<'s> {
     pub(super) logs: Vec<&'s Statement>,
     /// `ssl-default-bind-options` and its like.
     pub(super) bind_defaults: Vec<&'s Statement>,
-    /// Whether a rule calls a script, and a check a program.
+    /// Whether a rule calls a script.
     pub(super) calls_scripts: bool,
-    pub(super) calls_programs: bool,
 }
 
 /// Lines without a meaning here, with the reason.
-const MEANINGLESS: [(&str, &str); 42] = [
+const MEANINGLESS: [(&str, &str); 43] = [
     ("debug", "Weir's own log has a level: `log.level`"),
     ("daemon", "a service manager starts Weir, which stays in the foreground"),
     ("master-worker", "a service manager starts Weir, and a reload keeps the process"),
@@ -66,12 +65,13 @@ const MEANINGLESS: [(&str, &str); 42] = [
     ("strict-limits", "a limit that is not reached is a warning of the log at start"),
     ("anonkey", "it is about dumps of the config"),
     ("grace", "HAProxy itself takes no notice of it"),
+    ("external-check", "it permits checks of that kind, which say themselves what became of them"),
     ("set-dumpable", "core dumps are a matter of the service manager"),
     ("maxzlibmem", "the memory of compression is bounded by `process.compressions_max`"),
     ("server-state-base", "there is one file of state: `discovery.state_file`"),
 ];
 
-const UNSUPPORTED: [(&str, &str); 14] = [
+const UNSUPPORTED: [(&str, &str); 13] = [
     (
         "lua-load",
         "Weir runs no scripts: routes, `vars`, maps, lists and `forward_auth` do most of what they are for",
@@ -81,10 +81,6 @@ const UNSUPPORTED: [(&str, &str); 14] = [
         "Weir runs no scripts: routes, `vars`, maps, lists and `forward_auth` do most of what they are for",
     ),
     ("lua-prepend-path", "Weir runs no scripts"),
-    (
-        "external-check",
-        "Weir starts no programs: have the script answer on a port of its own (`health.port`) or as an agent (`health.agent`)",
-    ),
     (
         "h1-case-adjust",
         "names of headers are in lower case on the way out (RFC 9110 section 5.1: case does not matter)",
@@ -139,8 +135,6 @@ pub(super) fn global<'s>(
             words.rest();
             let why = "no rule calls what the script registers; tasks that it starts by itself are not run";
             ledger.approximated(line, why);
-        } else if name == "external-check" && !facts.calls_programs {
-            ledger.meaningless(line, "no section has `option external-check`");
         } else if let Some((_, advice)) = UNSUPPORTED.iter().find(|(known, _)| *known == name) {
             ledger.unsupported(line, advice);
         } else if matches!(name, "setenv" | "presetenv" | "unsetenv" | "resetenv") {
@@ -161,14 +155,6 @@ pub(super) fn global<'s>(
 pub(super) fn calls_scripts(sections: &[Statement]) -> bool {
     let calls = |line: &Statement| line.words.iter().any(|word| word.text.contains("lua."));
     sections.iter().filter(|section| section.name() != "global").flat_map(Statement::children).any(calls)
-}
-
-/// Whether a check is a program.
-pub(super) fn calls_programs(sections: &[Statement]) -> bool {
-    let is_check = |line: &Statement| {
-        line.words.windows(2).any(|pair| pair[0].text == "option" && pair[1].text == "external-check")
-    };
-    sections.iter().flat_map(Statement::children).any(is_check)
 }
 
 /// Whether a table in which something counts is shared by these peers.
