@@ -13,16 +13,16 @@ impl<'s> RuleReader<'_, 's, '_> {
     pub(super) fn auth(&mut self, statement: &'s Statement, words: &mut StatementWords<'s>) {
         let ledger = self.proxy.ledger;
         let mut keys = Keys::default();
+        let mut realm = self.proxy.name;
         if words.peek().is_some_and(|word| word.text == "realm") {
             words.next();
-            let realm = words.text().unwrap_or_default();
-            let good = realm.chars().all(|c| (c.is_ascii_graphic() || c == ' ') && c != '"' && c != '\\');
-            if !good || realm.is_empty() {
-                ledger
-                    .approximated(statement, "a realm has printable characters of ASCII: it is `Restricted`");
-            } else if realm != "Restricted" {
-                keys.set("basic.realm", realm, statement);
-            }
+            realm = words.text().unwrap_or_default();
+        }
+        let is_good = realm.chars().all(|c| (c.is_ascii_graphic() || c == ' ') && c != '"' && c != '\\');
+        if !is_good || realm.is_empty() {
+            ledger.approximated(statement, "a realm has printable characters of ASCII: it is `Restricted`");
+        } else if realm != "Restricted" {
+            keys.set("basic.realm", realm, statement);
         }
         let Some(condition) = self.auth_condition(statement, words) else {
             return self.fail_closed(statement);
