@@ -38,7 +38,7 @@ pub(crate) fn take(facts: &OriginalFacts, servers: &ProofServers) -> LogLines {
 
 /// A line of HAProxy without what is of the moment: times, connections, and which server of a backend had its turn. Of a request whose path is
 /// not in its normal form, on which Weir matches its rules, the request is left. What no backend takes is Weir's own answer (`LR`), and none of a
-/// server (`SC`).
+/// server (`SC`); states of the cookie for persistence are HAProxy's.
 fn of_haproxy(line: &str) -> String {
     let target = quoted(line).split(' ').nth(1).unwrap_or_default().split('?').next().unwrap_or_default();
     if target.contains("//") || target.contains("/.") || target.contains('%') {
@@ -49,13 +49,20 @@ fn of_haproxy(line: &str) -> String {
     };
     let words: Vec<&str> = line.split(' ').collect();
     let has_no_server = words.iter().any(|word| word.ends_with("/<NOSRV>"));
+    let is_state = |word: &str| {
+        word.len() == 4
+            && word.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-')
+            && word != "HTTP"
+    };
     let word = |at: usize| match words[at] {
-        word if is_of_moment(word) => "#",
-        "SC--" if has_no_server => "LR--",
+        word if is_of_moment(word) => "#".to_owned(),
+        "SC--" if has_no_server => "LR--".to_owned(),
+        word if word.ends_with("/<NOSRV>") => "<NOSRV>".to_owned(),
+        word if is_state(word) => format!("{}--", &word[..2]),
         word if words.get(at + 1).is_some_and(|next| is_of_moment(next)) && !word.ends_with('>') => {
-            word.split('/').next().unwrap_or_default()
+            word.split('/').next().unwrap_or_default().to_owned()
         }
-        word => word,
+        word => word.to_owned(),
     };
     (0..words.len()).map(word).collect::<Vec<_>>().join(" ")
 }
@@ -195,8 +202,9 @@ mod tests {
     fn times_and_turns_of_haproxy_are_of_the_moment() {
         let line = r#"a:# [#] main app/s1 0/0/1/25/26 200 # - - ---- 1/1/0/0/0 0/0 "GET /x HTTP/1.1""#;
         assert_eq!(of_haproxy(line), r##"a:# [#] main app # 200 # - - ---- # # "GET /x HTTP/1.1""##);
+        assert_eq!(of_haproxy(r#"a b/s 0/0/0 --NI "GET /x H""#), r##"a b # ---- "GET /x H""##);
         let line = r#"a w/<NOSRV> -1/-1/-1 503 # SC-- 1/1 "GET /x H""#;
-        assert_eq!(of_haproxy(line), r##"a w/<NOSRV> # 503 # LR-- # "GET /x H""##);
+        assert_eq!(of_haproxy(line), r##"a <NOSRV> # 503 # LR-- # "GET /x H""##);
         assert_eq!(of_haproxy(r#"a b/s 0/0/0 "GET /x/../y H""#), r#""GET /x/../y H""#);
     }
 
