@@ -158,8 +158,12 @@ pub(crate) const RULES: &[DifferenceRule] = &[
             && (has_extension || case.ours.answer.body.is_empty())
     }),
     rule("welcome", Deliberate, |case| {
-        let body = String::from_utf8_lossy(&case.theirs.answer.body);
-        case.is(&["status"]) && case.ours.answer.status() == 404 && body.contains("Welcome to nginx!")
+        // It has 615 bytes, or some of them.
+        let answer = &case.theirs.answer;
+        let is_welcome = String::from_utf8_lossy(&answer.body).contains("Welcome to nginx!")
+            || answer.field("content-length") == Some("615")
+            || answer.field("content-range").is_some_and(|range| range.ends_with("/615"));
+        case.is(&["status"]) && case.ours.answer.status() == 404 && is_welcome
     }),
     rule("vary", Deliberate, |case| {
         case.is(&["field vary"])
@@ -234,6 +238,12 @@ pub(crate) const RULES: &[DifferenceRule] = &[
             && matches!(case.theirs.answer.status(), 502 | 503)
             && !case.ours.seen.is_empty()
             && case.is(&["status", "seen", "body"])
+    }),
+    rule("missing-pages", Deliberate, |case| {
+        case.is(&["status"])
+            && case.difference.original == "404"
+            && matches!(case.ours.answer.status(), 500..=504)
+            && case.ours.answer.field("weir-reason").is_some()
     }),
     rule("no-server", Deliberate, |case| {
         case.is(&["status"])

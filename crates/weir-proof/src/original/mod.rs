@@ -106,10 +106,13 @@ impl OriginalFacts {
 
     /// The names of all servers of a group are that of the first.
     pub(crate) fn group_of(&self, server: &str) -> String {
-        let found = self.groups.iter().find(|group| group.len() > 1 && group.contains(server));
-        found
-            .and_then(|group| group.first())
-            .map_or_else(|| server.to_owned(), |first| format!("one of {first}…"))
+        let of_server = |group: &&BTreeSet<String>| group.len() > 1 && group.contains(server);
+        // A server may be one of several groups, which are told apart no more then.
+        let firsts = self.groups.iter().filter(of_server).filter_map(BTreeSet::first).map(|first| {
+            let others = self.groups.iter().filter(|group| group.len() > 1 && group.contains(first));
+            others.filter_map(BTreeSet::first).min().unwrap_or(first)
+        });
+        firsts.min().map_or_else(|| server.to_owned(), |first| format!("one of {first}…"))
     }
 }
 

@@ -192,7 +192,11 @@ impl OriginalFacts {
                 None if server.contains(':') => server.replace("localhost", "127.0.0.1"),
                 None => format!("{server}:80"),
             });
-        self.groups.push(names.collect());
+        let names: std::collections::BTreeSet<String> = names.collect();
+        if names.contains("127.0.0.1:80") {
+            self.local_ports.insert(80);
+        }
+        self.groups.push(names);
     }
 
     /// What a directive wants to be there.

@@ -83,6 +83,7 @@ fn folder(
             return Err(());
         }
     };
+    let template = variables::below_prefix(scope, statement, template);
     let is_alias = statement.name() == "alias";
     let captured = template.contains("{match.");
     // One file, whatever the expression has matched, if it names no folder.

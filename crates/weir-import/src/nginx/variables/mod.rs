@@ -254,3 +254,17 @@ fn of_place(scope: &Scope<'_>, name: &str) -> Option<KnownVariable> {
         _ => None,
     }
 }
+
+/// A folder that is named relative to the folder of nginx, which a config does not say.
+pub(super) fn below_prefix(
+    scope: &Scope<'_>,
+    statement: &crate::source::Statement,
+    folder: String,
+) -> String {
+    if folder.starts_with(['/', '{']) {
+        return folder;
+    }
+    let difference = "the folder counts from that of nginx (`nginx -V`: `--prefix`), which is taken for that of distributions, `/usr/share/nginx`";
+    scope.ledger.approximated(statement, difference);
+    format!("/usr/share/nginx/{folder}")
+}

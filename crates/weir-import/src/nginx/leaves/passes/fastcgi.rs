@@ -95,6 +95,7 @@ fn script(scope: &Scope<'_>, route: &mut DraftTable, pass: &Statement) {
     if let Some((statement, root)) = scope.text("root") {
         match variables::constant(scope, root) {
             Some(root) if !route.has("files") => {
+                let root = variables::below_prefix(scope, statement, root);
                 route.table("fastcgi").set("root", root, statement);
                 scope.ledger.exact(statement);
             }
