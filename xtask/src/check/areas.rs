@@ -56,7 +56,7 @@ const AREAS: &[(&str, &[&str])] = &[
     ("crates/weir-proxy/src/exchange/features/grpc/", &["exchange::grpc"]),
     ("crates/weir-proxy/src/exchange/features/headers/cgi.rs", &["upstream::fastcgi"]),
     ("crates/weir-proxy/src/exchange/features/limits/", &["resilience::request_limits"]),
-    ("crates/weir-proxy/src/exchange/features/mirror.rs", &["routing::mirror"]),
+    ("crates/weir-proxy/src/exchange/features/mirror/", &["routing::mirror"]),
     ("crates/weir-proxy/src/exchange/features/subrequests/", &["routing", "access"]),
     ("crates/weir-proxy/src/exchange/phases/attempt/", &["resilience", "upstream"]),
     ("crates/weir-proxy/src/exchange/phases/queue.rs", &["upstream::queue"]),

@@ -268,8 +268,20 @@ pub struct MirrorOverview {
     /// Its counters.
     #[serde(flatten)]
     pub stats: MirrorStats,
+    /// How many differ by the route of the mirror that has answered, with `route_header`: those with most first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub routes: Vec<MirrorRouteOverview>,
     /// The last responses that differed, the latest first.
     pub last_differences: Vec<DifferenceOverview>,
+}
+
+/// A route of the mirror whose responses have differed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct MirrorRouteOverview {
+    /// What the mirror calls it.
+    pub route: String,
+    /// How many differ in status, headers and body.
+    pub differences: [u64; 3],
 }
 
 /// Two responses to the same request that are not the same.
@@ -301,6 +313,9 @@ pub struct DifferenceOverview {
     /// That of the mirror.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mirror_body: Option<(u64, String)>,
+    /// What the mirror calls the route that has answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answered_by: Option<String>,
 }
 
 /// A table of counters.

@@ -135,6 +135,11 @@ impl Relay {
         self.filter.as_ref()?.digest()
     }
 
+    /// The digest of the body without its content coding, if one was asked for and could be made.
+    pub(crate) fn decoded_digest(&self) -> Option<(u64, u128)> {
+        self.filter.as_ref()?.decoded_digest()
+    }
+
     /// Whether the body changes on its way.
     pub(crate) fn has_filter(&self) -> bool {
         self.filter.is_some()

@@ -46,6 +46,7 @@ fn check(
         methods: value.methods.clone(),
         compare: value.compare.clone(),
         ignore_headers: value.ignore_headers.clone(),
+        route_header: value.route_header.clone(),
         body_max: value.body_max,
         concurrent_max: value.concurrent_max,
         timeout: value.timeout,

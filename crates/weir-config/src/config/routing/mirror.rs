@@ -27,6 +27,8 @@ pub struct Mirror {
     pub compare: Vec<MirrorPart>,
     /// Headers that are not compared, beside those that differ by nature.
     pub ignore_headers: Vec<HeaderName>,
+    /// The header of the mirror's responses by which differences are counted.
+    pub route_header: Option<HeaderName>,
     /// The longest request body that is copied.
     pub body_max: Size,
     /// Copies at a time, over all workers.
@@ -49,6 +51,11 @@ impl Mirror {
         mark.into_iter().chain(copies_tunnels.then_some(RouteFault::CopyOfTunnel))
     }
 
+    /// Whether bodies are compared, in whatever form.
+    pub fn compares_bodies(&self) -> bool {
+        self.compares(MirrorPart::Body) || self.compares(MirrorPart::DecodedBody)
+    }
+
     /// Whether a part of the responses is compared.
     pub fn compares(&self, part: MirrorPart) -> bool {
         self.compare.contains(&part)
@@ -63,7 +70,9 @@ choice! {
         Status = "status",
         /// the headers, but those that differ by nature
         Headers = "headers",
-        /// the body, by its length and a digest
+        /// the body as it is sent, by its length and a digest
         Body = "body",
+        /// the body without its content coding (gzip, br, zstd), in place of `"body"`: for two programs that compress
+        DecodedBody = "decoded-body",
     }
 }

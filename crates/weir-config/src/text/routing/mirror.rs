@@ -31,6 +31,9 @@ section! {
         compare: Vec<MirrorPart> = [];
         /// Headers that are not compared, beside those that differ by nature, such as `Date` and `Set-Cookie`.
         ignore_headers: Vec<HeaderName> = [];
+        /// A header of the responses of the mirror that says what has made them, such as the route of a Weir behind it (`{route}`). It is not
+        /// compared: differences are listed and counted by it.
+        route_header: HeaderName = optional;
         /// The longest request body that is copied; requests with a longer one are not.
         body_max: Size = "64KiB", in 0..=16_777_216, like "Traefik `mirroring.maxBodySize`";
         /// Copies of this route at a time, over all workers; further requests are not copied.
@@ -86,6 +89,7 @@ impl Mirror {
             methods: methods.collect(),
             compare: text.compare,
             ignore_headers: text.ignore_headers,
+            route_header: text.route_header,
             body_max: text.body_max,
             concurrent_max: text.concurrent_max,
             timeout: text.timeout,

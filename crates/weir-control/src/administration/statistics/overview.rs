@@ -15,8 +15,9 @@ use weir_config::{
 use weir_observe::haproxy::{CheckLayer, check_status};
 use weir_observe::overview::{
     self, CacheOverview, DifferenceOverview, KeysOverview, LimitOverview, ListenerOverview, MirrorOverview,
-    Overview, PageOverview, ProbeOverview, ProcessOverview, Quantiles, RefusedKey, RouteOverview,
-    ServerOverview, ServerStatus, SharedOverview, SourceOverview, UpstreamOverview, WorkerOverview,
+    MirrorRouteOverview, Overview, PageOverview, ProbeOverview, ProcessOverview, Quantiles, RefusedKey,
+    RouteOverview, ServerOverview, ServerStatus, SharedOverview, SourceOverview, UpstreamOverview,
+    WorkerOverview,
 };
 use weir_observe::{
     CacheResult, CacheShard, Counter, Level, LimitShard, ListenerStats, MemoryStats, RouteStats, ServerStats,
@@ -355,6 +356,7 @@ pub(crate) fn mirrors(snapshot: &Snapshot) -> Vec<MirrorOverview> {
             share: settings.share.percent().round() as u32,
             compare: settings.compare.iter().map(|part| part.name()).collect(),
             stats: figures.mirror,
+            routes: plan.state.differences_by_route().into_iter().map(route_differences).collect(),
             last_differences: plan.state.differences().into_iter().map(difference).collect(),
         }
     };
@@ -368,6 +370,10 @@ pub(crate) fn mirrors(snapshot: &Snapshot) -> Vec<MirrorOverview> {
         route.copying().flat_map(of_way).collect()
     };
     routes.flat_map(of_route).collect()
+}
+
+fn route_differences((route, differences): (Box<str>, [u64; 3])) -> MirrorRouteOverview {
+    MirrorRouteOverview { route: route.into(), differences }
 }
 
 fn difference(found: MirrorDifference) -> DifferenceOverview {
@@ -384,6 +390,7 @@ fn difference(found: MirrorDifference) -> DifferenceOverview {
         headers: found.headers.into_iter().map(String::from).collect(),
         body: found.bodies.map(|[real, _]| body(real)),
         mirror_body: found.bodies.map(|[_, mirror]| body(mirror)),
+        answered_by: found.answered_by.map(String::from),
     }
 }
 

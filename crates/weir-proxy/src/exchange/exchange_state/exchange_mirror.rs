@@ -1,9 +1,13 @@
 //! An exchange whose request will be copied for mirrors.
 
+use weir_http::ContentCoding;
+
 /// An exchange whose request will be copied, and what its response is compared by.
 #[derive(Debug, Default)]
 pub(crate) struct ExchangeMirror {
     pub(in crate::exchange) status: u16,
+    /// The content coding of its body, if there is one that can be decoded.
+    pub(in crate::exchange) coding: Option<ContentCoding>,
     /// Bytes of the request body that are kept in memory for them.
     pub(in crate::exchange) kept_max: usize,
     pub(in crate::exchange) copies: Vec<Copied>,

@@ -21,7 +21,7 @@ pub(in crate::exchange) async fn relay<U: Servers>(
     mut response: RespondingServer<U::Stream>,
 ) -> Result<End, Ended> {
     headers::response::begin(context, plans, &mut response);
-    mirror::observe_bodies(context.exchange, plans);
+    mirror::observe_bodies(context, plans);
     let relayed = respond::run(context, plans, &mut response).await;
     finish(context, plans, response, relayed)
 }

@@ -162,6 +162,14 @@ impl RunningFilter {
         }
     }
 
+    /// The digest of the body without its content coding.
+    pub(crate) fn decoded_digest(&self) -> Option<(u64, u128)> {
+        match &self.first().filter {
+            BodyFilter::Digest(digest) => digest.decoded_value(),
+            _ => None,
+        }
+    }
+
     /// Whether the body may end behind what was taken of it.
     pub(crate) fn may_end(&self) -> bool {
         self.all().all(|running| running.filter.may_end())

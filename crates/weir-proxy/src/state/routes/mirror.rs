@@ -2,7 +2,7 @@
 //!
 //! Shared by the workers and carried over reloads. The lock is taken only for a difference.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,6 +11,9 @@ use std::time::Duration;
 use weir_http::grpc::GrpcStatus;
 
 use crate::net::clock::{self, Instant};
+
+/// Routes of the mirror that differences are counted for.
+const ROUTES_MAX: usize = 256;
 
 /// Differences that are kept of each route.
 pub const DIFFERENCES_KEPT: usize = 64;
@@ -28,6 +31,8 @@ pub struct MirrorState {
 #[derive(Debug, Default)]
 struct RecentDifferences {
     kept: VecDeque<MirrorDifference>,
+    /// How many there were in status, headers and body, by the route of the mirror that has answered.
+    by_route: BTreeMap<Box<str>, [u64; 3]>,
     logged_at: Option<Instant>,
     /// Since the last line.
     unlogged: u64,
@@ -54,6 +59,10 @@ pub struct MirrorDifference {
     pub headers: Vec<Box<str>>,
     /// The digests of both bodies, if these differ.
     pub bodies: Option<[BodyDigest; 2]>,
+    /// Whether status, headers and body differ, as far as they are compared.
+    pub differ: [bool; 3],
+    /// What the mirror says of the route that has answered.
+    pub answered_by: Option<Box<str>>,
 }
 
 /// A body, known by its length and 128 bits of its SHA-256.
@@ -70,6 +79,16 @@ impl MirrorState {
     pub fn differences(&self) -> Vec<MirrorDifference> {
         let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         recent.kept.iter().rev().cloned().collect()
+    }
+
+    /// How many there were in status, headers and body, by the route of the mirror that has answered: those with most first.
+    pub fn differences_by_route(&self) -> Vec<(Box<str>, [u64; 3])> {
+        let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts: Vec<_> =
+            recent.by_route.iter().map(|(route, counts)| (route.clone(), *counts)).collect();
+        drop(recent);
+        counts.sort_by_key(|(_, counts)| std::cmp::Reverse(counts.iter().sum::<u64>()));
+        counts
     }
 
     /// Begins a copy, if fewer than `max` run.
@@ -89,6 +108,7 @@ impl MirrorState {
         if recent.kept.len() == DIFFERENCES_KEPT {
             recent.kept.pop_front();
         }
+        recent.count(&difference);
         recent.kept.push_back(difference);
         recent.unlogged += 1;
         let now = clock::now();
@@ -97,6 +117,20 @@ impl MirrorState {
         }
         recent.logged_at = Some(now);
         Some(std::mem::take(&mut recent.unlogged))
+    }
+}
+
+impl RecentDifferences {
+    fn count(&mut self, difference: &MirrorDifference) {
+        let Some(route) = &difference.answered_by else { return };
+        // The names come from a server: there are no more than a config could have.
+        if self.by_route.len() >= ROUTES_MAX && !self.by_route.contains_key(route) {
+            return;
+        }
+        let counts = self.by_route.entry(route.clone()).or_default();
+        for (count, differs) in counts.iter_mut().zip(difference.differ) {
+            *count += u64::from(differs);
+        }
     }
 }
 
@@ -115,7 +149,22 @@ mod tests {
             calls: None,
             headers: Vec::new(),
             bodies: None,
+            differ: [true, false, false],
+            answered_by: None,
         }
+    }
+
+    #[test]
+    fn differences_are_counted_by_the_route_that_has_answered() {
+        let state = MirrorState::default();
+        let by = |route: &str| MirrorDifference { answered_by: Some(route.into()), ..difference(404) };
+        state.note(MirrorDifference { differ: [false, true, false], ..by("one") });
+        state.note(by("two"));
+        state.note(MirrorDifference { differ: [true, false, true], ..by("two") });
+        state.note(difference(404));
+        assert_eq!(state.differences_by_route(), [("two".into(), [2, 0, 1]), ("one".into(), [0, 1, 0])]);
+        (0..1_000).for_each(|number| drop(state.note(by(&number.to_string()))));
+        assert_eq!(state.differences_by_route().len(), ROUTES_MAX);
     }
 
     #[test]

@@ -7,6 +7,9 @@ use crate::error::CommandError;
 use crate::output::shown;
 use crate::running::admin_client::AdminClient;
 
+/// Routes of a mirror that are shown, those with most differences first.
+const ROUTES_SHOWN_MAX: usize = 20;
+
 /// What is shown of the mirrors.
 #[derive(Debug, Args)]
 pub(crate) struct MirrorsArguments {
@@ -63,6 +66,12 @@ fn paragraph(mirror: &Value, last: usize) -> String {
             differences(2),
         ));
     }
+    for route in mirror["routes"].as_array().into_iter().flatten().take(ROUTES_SHOWN_MAX) {
+        let of = |place: usize| route["differences"][place].as_u64().unwrap_or(0);
+        let (status, headers, body) = (of(0), of(1), of(2));
+        let route = shown(&route["route"]);
+        text.push_str(&format!("  by {route}: status {status}, headers {headers}, body {body}\n"));
+    }
     let found = mirror["last_differences"].as_array();
     found.into_iter().flatten().take(last).for_each(|found| text.push_str(&line(found)));
     text
@@ -92,7 +101,9 @@ fn line(found: &Value) -> String {
     let (method, target, id) =
         (shown(&found["method"]), shown(&found["target"]), shown(&found["request_id"]));
     let id = if id.is_empty() { String::new() } else { format!(" [{id}]") };
-    format!("  {method} {target}{id}: {}\n", parts.join("; "))
+    let by = &found["answered_by"];
+    let by = if by.is_null() { String::new() } else { format!(" by {}", shown(by)) };
+    format!("  {method} {target}{id}{by}: {}\n", parts.join("; "))
 }
 
 #[cfg(test)]
@@ -106,20 +117,23 @@ mod tests {
         let mirror = json!({
             "listener": "web", "route": "all", "copied_upstream": "app", "upstream": "new", "share": 10, "compare": ["status"],
             "requests": 12, "failures": 1, "too_long": 2, "busy": 0, "compared": 11, "differences": [1, 1, 1],
+            "routes": [{ "route": "web nginx.conf:7", "differences": [1, 1, 1] }],
             "last_differences": [
                 { "at": 1, "method": "GET", "target": "/a", "request_id": "r1", "status": 200, "mirror_status": 404,
                   "headers": ["etag", "x\u{1b}"], "body": [3, "00112233445566778899aabbccddeeff"],
                   "mirror_body": [4, "ffeeddccbbaa99887766554433221100"] },
                 { "at": 1, "method": "GET", "target": "/b", "request_id": "", "status": 200, "mirror_status": 200,
-                  "grpc_status": "ok", "mirror_grpc_status": "not-found", "headers": ["etag"] },
+                  "grpc_status": "ok", "mirror_grpc_status": "not-found", "headers": ["etag"],
+                  "answered_by": "web nginx.conf:7" },
             ],
         });
         let expected = "\
 all of web, to app: 10% to new
   copies    12 sent, 1 failed, 2 left out (body), 0 left out (busy)
   compared  11, of which differ: status 1, headers 1, body 1
+  by web nginx.conf:7: status 1, headers 1, body 1
   GET /a [r1]: status 200 -> 404; headers etag, x\\u{1b}; body 3 B 00112233 -> 4 B ffeeddcc
-  GET /b: grpc-status ok -> not-found; headers etag
+  GET /b by web nginx.conf:7: grpc-status ok -> not-found; headers etag
 ";
         assert_eq!(paragraph(&mirror, 2), expected);
     }

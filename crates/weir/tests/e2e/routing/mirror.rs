@@ -228,6 +228,57 @@ fn responses_differ_in_status_headers_and_body() {
     }
 }
 
+/// `hello` in gzip; the last byte of the head names the system of the program.
+fn gzip_of_hello(system: u8) -> Vec<u8> {
+    let head = [31, 139, 8, 0, 0, 0, 0, 0, 0, system];
+    let (body, end) = ([203, 72, 205, 201, 201, 7, 0], [134, 166, 16, 54, 5, 0, 0, 0]);
+    [&head[..], &body, &end].concat()
+}
+
+#[test]
+fn bodies_are_compared_without_their_coding_and_differences_counted_by_the_route_of_the_mirror() {
+    let answer = |target: &str, is_mirror: bool| {
+        let (coding, body) = match (target, is_mirror) {
+            ("/plain", true) => ("", b"hello".to_vec()),
+            ("/other", true) => ("", b"others".to_vec()),
+            ("/broken", true) => ("Content-Encoding: gzip\r\n", b"junk".to_vec()),
+            (_, is_mirror) => ("Content-Encoding: gzip\r\n", gzip_of_hello(if is_mirror { 3 } else { 255 })),
+        };
+        let route = if is_mirror { "X-Route: one\r\n" } else { "" };
+        let head = format!("HTTP/1.1 200 OK\r\n{coding}{route}Content-Length: {}\r\n\r\n", body.len());
+        [head.as_bytes(), &body].concat()
+    };
+    let serve = |is_mirror| {
+        Origin::start(move |conn| {
+            loop {
+                let request = conn.request()?;
+                conn.send(answer(request.target(), is_mirror))?;
+            }
+        })
+    };
+    let (origin, copied) = (serve(false), serve(true));
+    let weir = start(&origin, &copied, "compare = [\"decoded-body\"]\nroute_header = \"X-Route\"");
+    for (number, target) in ["/gzip", "/plain", "/other", "/broken"].into_iter().enumerate() {
+        let response = Client::get(weir.web(), target);
+        assert_eq!(response.field("content-encoding"), Some("gzip"), "clients get it as it is sent");
+        wait_for(&weir, "compared", "", (number + 1) as f64);
+    }
+    wait_for(&weir, "differences", "what=\"body\"", 1.0);
+    let mirror = &weir.admin_json("/api/mirrors")[0];
+    assert_eq!(mirror["routes"], serde_json::json!([{ "route": "one", "differences": [0, 0, 1] }]));
+    let found = &mirror["last_differences"][0];
+    assert_eq!((&found["target"], &found["answered_by"]), (&"/other".into(), &"one".into()));
+    assert_eq!((&found["body"][0], &found["mirror_body"][0]), (&5.into(), &6.into()), "{found:#}");
+    let shown = weir.run_over_socket(&["ctl", "mirrors"]).stdout;
+    assert!(shown.contains("  by one: status 0, headers 0, body 1\n"), "{shown}");
+
+    // The header itself is no difference.
+    let weir = start(&origin, &copied, "compare = [\"headers\"]\nroute_header = \"X-Route\"");
+    Client::get(weir.web(), "/gzip");
+    wait_for(&weir, "compared", "", 1.0);
+    assert_eq!(count(&weir.metrics(), "differences", ""), 0.0);
+}
+
 #[test]
 fn a_mirror_that_is_dead_or_silent_does_nothing_to_the_exchange() {
     let origin = Origin::serving("real");

@@ -42,7 +42,7 @@ pub(in crate::exchange) async fn run<U: Servers>(
     let Some(limits) = &plans.route.config.buffer_responses else { return Ok(End::Closed) };
     acting::note(Stage::ResponseHead, Feature::Buffering);
     headers::response::begin(context, plans, &mut responding);
-    mirror::observe_bodies(context.exchange, plans);
+    mirror::observe_bodies(context, plans);
     let mut spool = Spool::new(limits.memory.as_usize(), limits.file.bytes());
     let mut taking = Relay::new();
     let taken = poll_fn(|cx| poll_both(cx, context, &mut responding, (&mut taking, &mut spool))).await;
