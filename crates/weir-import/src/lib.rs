@@ -12,6 +12,8 @@ mod nginx;
 mod haproxy;
 mod caddy;
 
+// A config that runs beside the balancer whose config it was.
+pub mod shadow;
 // A `weir.toml` in the making.
 pub mod document;
 // What became of each statement.
@@ -24,6 +26,8 @@ pub use source::{ImportError, Position, SourceFiles, SourceFormat};
 
 use document::Draft;
 use report::Ledger;
+use shadow::{ShadowError, ShadowOptions, ShadowReport};
+use source::StatementId;
 
 /// A config that was imported.
 #[derive(Debug)]
@@ -34,12 +38,27 @@ pub struct Imported {
     pub report: ImportReport,
     /// For each line of the text the statement that it comes from.
     origins: Vec<Option<Position>>,
+    draft: Draft,
 }
 
 impl Imported {
     /// Where the line of the text (from 1) comes from.
     pub fn origin(&self, line: usize) -> Option<&Position> {
         self.origins.get(line.checked_sub(1)?)?.as_ref()
+    }
+
+    /// The same as a config that runs beside the balancer whose config it was, and compares with it; with what becomes of the listeners.
+    ///
+    /// # Errors
+    /// It cannot: it would be a loop, or there is nothing that could be compared.
+    pub fn beside(mut self, options: &ShadowOptions) -> Result<(Self, ShadowReport), ShadowError> {
+        let findings = self.report.findings();
+        let place = |id: StatementId| findings[id.0 as usize].at.clone();
+        let shadowed = shadow::apply(&mut self.draft, options, &place)?;
+        let (toml, origins) = self.draft.render();
+        self.origins = origins.into_iter().map(|statement| statement.map(place)).collect();
+        self.toml = toml;
+        Ok((self, shadowed))
     }
 }
 
@@ -91,5 +110,5 @@ pub fn import(
     };
     let (toml, origins) = document.render();
     let origins = origins.into_iter().map(|statement| statement.map(|id| ledger.position(id))).collect();
-    Ok(Imported { toml, report: ledger.into_report(format), origins })
+    Ok(Imported { toml, report: ledger.into_report(format), origins, draft: document })
 }

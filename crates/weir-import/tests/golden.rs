@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use weir_config::CheckedConfig;
-use weir_import::{SourceFiles, SourceFormat, import};
+use weir_import::shadow::ShadowOptions;
+use weir_import::{Imported, SourceFiles, SourceFormat, import};
 
 /// Files of a folder, named relative to it.
 struct Folder(PathBuf);
@@ -37,6 +38,19 @@ impl SourceFiles for Folder {
 
 /// Imports each file of a folder with this end, and compares.
 fn check(format: SourceFormat, folder: &str, end: &str) {
+    check_changed(format, folder, end, |imported| {
+        let report = imported.report.to_string();
+        (imported, report)
+    });
+}
+
+/// The same with what becomes of the result, and of its report.
+fn check_changed(
+    format: SourceFormat,
+    folder: &str,
+    end: &str,
+    change: impl Fn(Imported) -> (Imported, String),
+) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(folder);
     let mut stale = Vec::new();
     for entry in fs::read_dir(&folder).unwrap() {
@@ -47,10 +61,11 @@ fn check(format: SourceFormat, folder: &str, end: &str) {
         }
         let imported =
             import(format, &[&name], &Folder(folder.clone())).unwrap_or_else(|error| panic!("{error}"));
+        let (imported, report) = change(imported);
         if let Err(diagnostics) = CheckedConfig::parse_shown(&imported.toml, "weir.toml").into_result() {
             panic!("{name} became no sound config:\n{diagnostics}\n{}", imported.toml);
         }
-        for (end, text) in [("toml", &imported.toml), ("txt", &imported.report.to_string())] {
+        for (end, text) in [("toml", &imported.toml), ("txt", &report)] {
             let expected = path.with_extension(end);
             if std::env::var_os("UPDATE").is_some() {
                 fs::write(&expected, text).unwrap();
@@ -75,4 +90,37 @@ fn configs_of_haproxy() {
 #[test]
 fn configs_of_caddy() {
     check(SourceFormat::Caddy, "caddy", ".Caddyfile");
+}
+
+/// Beside an old balancer that keeps its ports.
+fn beside(imported: Imported) -> (Imported, String) {
+    let options = ShadowOptions {
+        old: ["http://10.9.0.1", "https://lb.internal:8443"].map(|url| url.parse().unwrap()).to_vec(),
+        listen: None,
+        share: 10,
+        folder: "/run/weir".to_owned(),
+    };
+    match imported.beside(&options) {
+        Ok((imported, report)) => (imported, format!("{report:#?}\n")),
+        Err(error) => panic!("{}", error.message),
+    }
+}
+
+#[test]
+fn configs_of_nginx_beside_it() {
+    check_changed(SourceFormat::Nginx, "shadow", ".conf", beside);
+}
+
+#[test]
+fn configs_of_haproxy_beside_it() {
+    check_changed(SourceFormat::Haproxy, "shadow", ".cfg", beside);
+}
+
+#[test]
+fn lines_still_lead_to_the_original() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/shadow");
+    let imported = import(SourceFormat::Nginx, &["site.conf"], &Folder(folder)).unwrap();
+    let (imported, _) = beside(imported);
+    let line = imported.toml.lines().position(|line| line == "name = \"site.conf-19\"").unwrap();
+    assert_eq!(imported.origin(line).map(|at| at.line), Some(19), "the header above it");
 }

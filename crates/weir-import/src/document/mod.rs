@@ -62,7 +62,12 @@ impl Draft {
 
     /// Whether there is such a table.
     pub fn has(&self, path: &[&str]) -> bool {
-        path.iter().try_fold(&self.root, |table, key| table.get_table(key)).is_some()
+        self.get(path).is_some()
+    }
+
+    /// A table by its path, if it is there.
+    pub fn get(&self, path: &[&str]) -> Option<&DraftTable> {
+        path.iter().try_fold(&self.root, |table, key| table.get_table(key))
     }
 
     /// The table of everything.
@@ -85,6 +90,11 @@ impl DraftTable {
     /// One that comes from a statement whose comments stand elsewhere already.
     pub fn silently_of(statement: &Statement) -> DraftTable {
         DraftTable { origin: Some(statement.id), ..DraftTable::default() }
+    }
+
+    /// An empty one from where another one comes.
+    pub fn beside(other: &DraftTable) -> DraftTable {
+        DraftTable { origin: other.origin, ..DraftTable::default() }
     }
 
     /// Puts what another table has in front, in place of what is here under the same keys.
@@ -122,6 +132,19 @@ impl DraftTable {
         })
     }
 
+    /// The tables under its keys.
+    pub fn children(&self) -> impl Iterator<Item = (&str, &DraftTable)> {
+        self.entries.iter().filter_map(|entry| match &entry.item {
+            Item::Table(table) => Some((entry.key.as_str(), table)),
+            Item::Value(_) | Item::Tables(_) => None,
+        })
+    }
+
+    /// The statement that it comes from.
+    pub const fn origin(&self) -> Option<StatementId> {
+        self.origin
+    }
+
     /// Changes all texts in it, at any depth; `change` gets the key.
     pub fn change_texts(&mut self, change: &impl Fn(&str, &str) -> Option<String>) {
         for entry in &mut self.entries {
@@ -146,6 +169,27 @@ impl DraftTable {
         if let Some(at) = self.entries.iter().position(|entry| entry.key == key) {
             other.entries.push(self.entries.remove(at));
         }
+    }
+
+    /// Has of a key what another table has.
+    pub fn copy_from(&mut self, key: &str, other: &DraftTable) {
+        if let Some(entry) = other.entries.iter().find(|entry| entry.key == key) {
+            self.remove(key);
+            self.entries.push(entry.clone());
+        }
+    }
+
+    /// Sets a key that no single statement has asked for, in front of all others.
+    pub fn set_first(&mut self, key: &str, value: impl Into<TomlValue>) {
+        self.remove(key);
+        let item = Item::Value(value.into());
+        self.entries.insert(0, DraftEntry { key: key.to_owned(), item, origin: None, comments: Vec::new() });
+    }
+
+    /// What a key has, as one value: tables are inline.
+    pub fn value(&self, key: &str) -> Option<TomlValue> {
+        let entry = self.entries.iter().find(|entry| entry.key == key)?;
+        Some(render::as_value(&entry.item))
     }
 
     /// A key as it is written, over one line or several.

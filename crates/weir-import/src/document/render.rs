@@ -173,10 +173,15 @@ fn fits_under(entry: &DraftEntry) -> bool {
 }
 
 fn inline(table: &DraftTable) -> TomlValue {
-    let value = |item: &Item| match item {
+    let entries = table.entries.iter().map(|entry| (entry.key.clone(), as_value(&entry.item)));
+    TomlValue::Inline(entries.collect())
+}
+
+/// Tables as they are on one line.
+pub(super) fn as_value(item: &Item) -> TomlValue {
+    match item {
         Item::Value(value) => value.clone(),
         Item::Table(table) => inline(table),
         Item::Tables(list) => TomlValue::Array(list.iter().map(inline).collect()),
-    };
-    TomlValue::Inline(table.entries.iter().map(|entry| (entry.key.clone(), value(&entry.item))).collect())
+    }
 }

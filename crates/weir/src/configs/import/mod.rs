@@ -2,6 +2,8 @@
 //!
 //! The result is checked as any config is, and what is wrong with it is shown at the place in the original. Nothing is started.
 
+mod shadow;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,6 +12,7 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 use weir_config::{CheckedConfig, ConfigTranslation, ConfigTranslator, Diagnostics};
+use weir_import::shadow::ShadowReport;
 use weir_import::{ImportOutcome, Imported, SourceFiles as _, SourceFormat, detect};
 
 use crate::diagnostics;
@@ -18,20 +21,22 @@ use crate::features;
 use crate::foreign::{LossArguments, ReadFiles, errors_of, named_files, origins};
 use crate::help_text::with_exit_codes;
 use crate::output;
+use shadow::ShadowArguments;
 
 const EXAMPLES: &str = "\
 Examples:
   weir import /etc/nginx/nginx.conf > weir.toml
   weir import haproxy.cfg --output weir.toml --report report.txt
   weir import /etc/haproxy/haproxy.cfg /etc/haproxy/conf.d
-  weir import Caddyfile --json | jq .counts";
+  weir import Caddyfile --json | jq .counts
+  weir import /etc/nginx/nginx.conf --shadow http://127.0.0.1:8080 > shadow.toml";
 
 const EXIT_CODES: &str = "\
 Exit codes:
   0  nothing is lost: each line is exact, equal by default, or without meaning here; or `--accept-loss` accepts what is lost
   1  a file cannot be written
   2  a file cannot be read or is no config of that product, or the result has errors; it is printed if there is one
-  3  there are lines that are only approximated, and none that is not supported; the result is printed
+  3  there are lines that are only approximated, and none that is not supported, or listeners that `--shadow` leaves out; the result is printed
   4  there are lines that are not supported; the result is printed without them";
 
 /// Exit code for lines that are only approximated.
@@ -64,6 +69,8 @@ pub(crate) struct ImportArguments {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    shadow: ShadowArguments,
+    #[command(flatten)]
     loss: LossArguments,
 }
 
@@ -80,6 +87,8 @@ enum ImportedProduct {
 /// What is printed of an import.
 struct PrintedImport {
     imported: Imported,
+    /// What becomes of its listeners beside the old balancer.
+    shadow: Option<ShadowReport>,
     /// What is wrong with the result.
     diagnostics: Diagnostics,
     is_sound: bool,
@@ -100,6 +109,7 @@ pub(crate) fn run(arguments: &ImportArguments) -> Result<ExitCode, CommandError>
             return Err(CommandError::Config(check(place, failed).diagnostics));
         }
     };
+    let (imported, shadow) = arguments.shadow.apply(imported)?;
     let translation = ConfigTranslation {
         text: Some(imported.toml.clone()),
         origins: origins(&imported),
@@ -108,7 +118,7 @@ pub(crate) fn run(arguments: &ImportArguments) -> Result<ExitCode, CommandError>
     };
     let checked = check(place, translation);
     let is_sound = checked.config.is_some();
-    let printed = PrintedImport { imported, diagnostics: checked.diagnostics, is_sound };
+    let printed = PrintedImport { imported, shadow, diagnostics: checked.diagnostics, is_sound };
     print(arguments, &printed)?;
     Ok(exit_code(arguments.loss, &printed))
 }
@@ -179,6 +189,9 @@ fn write(file: &Path, text: &str) -> Result<(), CommandError> {
 
 fn text(printed: &PrintedImport) -> String {
     let mut text = printed.imported.report.to_string();
+    if let Some(report) = &printed.shadow {
+        text.push_str(&shadow::text(report));
+    }
     if !printed.diagnostics.is_empty() {
         text.push_str("\nthe result, as `weir check` reads it:\n");
         text.push_str(&diagnostics::render(&printed.diagnostics, weir_config::Colour::Never));
@@ -189,6 +202,9 @@ fn text(printed: &PrintedImport) -> String {
 
 fn json(arguments: &ImportArguments, printed: &PrintedImport) -> String {
     let mut report = printed.imported.report.to_json();
+    if let Some(shadowed) = &printed.shadow {
+        report["shadow"] = shadow::json(shadowed);
+    }
     report["diagnostics"] = serde_json::from_str(&printed.diagnostics.to_json()).unwrap_or(Value::Null);
     if arguments.output.is_none() && arguments.report.is_none() {
         report["config"] = printed.imported.toml.as_str().into();
@@ -198,11 +214,13 @@ fn json(arguments: &ImportArguments, printed: &PrintedImport) -> String {
 
 fn exit_code(loss: LossArguments, printed: &PrintedImport) -> ExitCode {
     let counts = |outcome| loss.refuses(outcome) && printed.imported.report.count(outcome) > 0;
+    let leaves_out = printed.shadow.as_ref().is_some_and(|report| !report.left_out.is_empty());
+    let is_less = loss.refuses(ImportOutcome::Approximated) && leaves_out;
     if !printed.is_sound {
         ExitCode::from(UNUSABLE)
     } else if counts(ImportOutcome::Unsupported) {
         ExitCode::from(UNSUPPORTED)
-    } else if counts(ImportOutcome::Approximated) {
+    } else if is_less || counts(ImportOutcome::Approximated) {
         ExitCode::from(APPROXIMATED)
     } else {
         ExitCode::SUCCESS

@@ -10,6 +10,7 @@ mod report;
 mod secrets;
 mod generated;
 mod import;
+mod shadow;
 mod lab;
 
 /// A good config with three routes.
