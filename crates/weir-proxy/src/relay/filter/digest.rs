@@ -127,7 +127,7 @@ mod tests {
     use std::sync::Arc;
 
     use weir_http::ContentCoding;
-    use weir_observe::WorkerShard;
+    use weir_observe::{ShardSizes, WorkerShard};
 
     use super::*;
     use crate::compression::{CodecStock, CompressionLimits};
@@ -148,7 +148,7 @@ mod tests {
     const LIMITS: CompressionLimits = CompressionLimits { time: 100, codecs_max: 1 };
 
     fn stock() -> std::rc::Rc<CodecStock> {
-        CodecStock::new(&Arc::new(WorkerShard::default()))
+        CodecStock::new(&Arc::new(WorkerShard::new(ShardSizes { listeners: 0, servers: &[] })))
     }
 
     /// `hello` as gzip writes it.

@@ -4,7 +4,6 @@
 //! made by another program.
 
 mod proof;
-
 mod shadow;
 
 use std::fs;
