@@ -53,7 +53,8 @@ impl GuidePage {
     /// The originals in their order.
     fn originals(&self) -> Vec<PathBuf> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guide").join(self.folder);
-        let mut paths: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let mut paths: Vec<PathBuf> =
+            fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
         paths.sort();
         paths
     }
@@ -86,7 +87,12 @@ impl GuidePage {
             panic!("{name} became no sound config:\n{diagnostics}\n{}", imported.toml);
         }
         let mut section = format!("### {title}\n\n{}\n", words.join("\n"));
-        write!(section, "\n```{}\n{original}```\n\nbecomes\n\n```toml\n{}```\n", self.language, imported.toml).unwrap();
+        write!(
+            section,
+            "\n```{}\n{original}```\n\nbecomes\n\n```toml\n{}```\n",
+            self.language, imported.toml
+        )
+        .unwrap();
         section + &self.remarks(&imported.report)
     }
 

@@ -91,12 +91,13 @@ fn disks(table: &str) -> Vec<PathBuf> {
 fn disk(line: &str) -> Option<PathBuf> {
     let place = line.split(' ').nth(4)?;
     let kind = line.split(" - ").nth(1)?.split(' ').next()?;
-    let is_left_out = LEFT_OUT
-        .iter()
-        .any(|folder| place.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')));
+    let is_left_out = LEFT_OUT.iter().any(|folder| {
+        place.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    });
     // Options of mounts have these as separators, and `mountinfo` escapes.
     let is_plain = !place.contains([',', ':', '\\']);
-    let is_disk = DISKS.contains(&kind) && place != "/" && !is_left_out && is_plain && Path::new(place).is_dir();
+    let is_disk =
+        DISKS.contains(&kind) && place != "/" && !is_left_out && is_plain && Path::new(place).is_dir();
     is_disk.then(|| PathBuf::from(place))
 }
 
@@ -179,7 +180,8 @@ mod tests {
 
     #[test]
     fn disks_are_copied_and_what_the_system_runs_on_is_not() {
-        let line = |place: &str, kind: &str| disk(&format!("36 35 98:0 / {place} rw master:1 - {kind} /dev/sda rw"));
+        let line =
+            |place: &str, kind: &str| disk(&format!("36 35 98:0 / {place} rw master:1 - {kind} /dev/sda rw"));
         assert!(line("/tmp", "ext4").is_some());
         assert!(line("/usr", "xfs").is_some());
         for (place, kind) in [

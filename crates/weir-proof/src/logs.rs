@@ -185,7 +185,8 @@ mod tests {
 
     #[test]
     fn sizes_of_what_servers_say_of_a_path_are_masked() {
-        let sized = |target: &str| without_echo_size(format!(r#"a - - [#] "GET {target} HTTP/1.1" 200 81 "-""#));
+        let sized =
+            |target: &str| without_echo_size(format!(r#"a - - [#] "GET {target} HTTP/1.1" 200 81 "-""#));
         assert!(sized("/x/../y").contains("200 #"));
         assert!(sized("/x?a=//").contains("200 81"));
     }

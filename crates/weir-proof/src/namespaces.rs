@@ -97,7 +97,8 @@ fn require_rights() -> anyhow::Result<()> {
 fn own() -> anyhow::Result<[String; 5]> {
     let mut found = KINDS.map(|(_, name)| name.to_owned());
     for name in &mut found {
-        let link = std::fs::read_link(Path::new("/proc/self/ns").join(&name)).context("/proc is not mounted")?;
+        let link =
+            std::fs::read_link(Path::new("/proc/self/ns").join(&name)).context("/proc is not mounted")?;
         *name = link.to_string_lossy().into_owned();
     }
     Ok(found)

@@ -14,7 +14,8 @@ fn run(arguments: &[&str]) -> (Option<i32>, String) {
 #[test]
 fn it_does_nothing_outside_of_namespaces_of_its_own() {
     for outside in ["", "1", "net:[1],mnt:[1],pid:[1],ipc:[1],uts:[1]", "net,mnt,pid,ipc,uts"] {
-        let (code, said) = run(&["/etc/hostname", "--weir", "/bin/true", "--from", "nginx", "--inside", outside]);
+        let (code, said) =
+            run(&["/etc/hostname", "--weir", "/bin/true", "--from", "nginx", "--inside", outside]);
         assert_eq!(code, Some(2), "{said}");
         let is_refused = said.contains("starts itself") || said.contains("first process");
         assert!(is_refused, "{outside}: {said}");

@@ -4,6 +4,7 @@
 
 use clap::Parser;
 
+use crate::companions::lab::LabArguments;
 use crate::configs::check::CheckArguments;
 use crate::configs::explain::ExplainArguments;
 use crate::configs::import::ImportArguments;
@@ -15,7 +16,6 @@ use crate::features::long_version;
 use crate::help_text::with_exit_codes;
 use crate::kubernetes::controller::ClusterArguments;
 use crate::kubernetes::ingress::IngressArguments;
-use crate::companions::lab::LabArguments;
 use crate::running::ctl::CtlArguments;
 use crate::running::report::ReportArguments;
 use crate::running::top::TopArguments;

@@ -54,7 +54,8 @@ pub(super) fn stage_lab(workspace: &Workspace, programs: &Programs, root: &Path)
     write_manual_page(workspace, &root.join("usr/share/man/man1"), "weir-lab.1", &page)?;
     strip(workspace, &programs.proof, programs.libc, &root.join("usr/bin/weir-proof"))?;
     let about = fs::read_to_string(workspace.root().join("docs/import-proof.md"))?;
-    let page = manual::page("weir-proof", 1, "whether an imported config answers as the original does", &about);
+    let page =
+        manual::page("weir-proof", 1, "whether an imported config answers as the original does", &about);
     write_manual_page(workspace, &root.join("usr/share/man/man1"), "weir-proof.1", &page)?;
     stage_completions(workspace, &programs.lab, root)
 }

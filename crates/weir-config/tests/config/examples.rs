@@ -38,7 +38,11 @@ fn recipes_have_no_mistakes() {
         for block in recipe.split("```toml\n").skip(1) {
             let text = block.split("```").next().expect("a block ends");
             let checked = CheckedConfig::parse_alone(text, name, &|_| None);
-            assert!(checked.config.is_some() && checked.diagnostics.is_empty(), "{name}:\n{}", checked.diagnostics);
+            assert!(
+                checked.config.is_some() && checked.diagnostics.is_empty(),
+                "{name}:\n{}",
+                checked.diagnostics
+            );
             shown += 1;
         }
         // Those that stand among the examples already are named.

@@ -73,7 +73,9 @@ pub(super) fn run(arguments: &ImportArguments) -> Result<ExitCode, CommandError>
         ("--requests", options.requests.map(|count| count.to_string().into())),
         ("--seed", options.seed.map(|seed| seed.to_string().into())),
     ];
-    for (name, value) in words.into_iter().filter_map(|(name, value): (_, Option<std::ffi::OsString>)| Some((name, value?))) {
+    for (name, value) in
+        words.into_iter().filter_map(|(name, value): (_, Option<std::ffi::OsString>)| Some((name, value?)))
+    {
         command.arg(name).arg(value);
     }
     if arguments.json {

@@ -121,7 +121,8 @@ fn what_stands_in_the_way_is_said() {
     said(run(&["import", "--prove", "--output", "x", &file]), &["cannot be used with"]);
 
     // A weir that is alone.
-    let alone = tempfile::TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("the build has a folder for this");
+    let alone =
+        tempfile::TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("the build has a folder for this");
     let weir = alone.path().join("weir");
     std::fs::hard_link(env!("CARGO_BIN_EXE_weir"), &weir).expect("both are below the target folder");
     let mut command = Command::new(weir);
