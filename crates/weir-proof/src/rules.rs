@@ -120,6 +120,9 @@ pub(crate) const RULES: &[DifferenceRule] = &[
             && (case.difference.original.starts_with("nginx") || case.difference.original == "Caddy")
     }),
     rule("user", Deliberate, |case| case.is(&["header REMOTE_USER"]) && case.difference.weir.is_empty()),
+    rule("auth-request", Deliberate, |case| {
+        case.is(&["header x-forwarded-method", "header x-forwarded-uri"]) && case.is_only_weir()
+    }),
     rule("location", Equal, |case| {
         case.is(&["field location"])
             && absolute(&case.difference.original).trim_end_matches('?')

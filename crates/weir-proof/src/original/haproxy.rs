@@ -1,6 +1,6 @@
 //! The facts of a `haproxy.cfg`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::words::address_in;
 use super::{IngredientKind, OriginalFacts, ProofEndpoint, WantedFile, reachable};
@@ -10,6 +10,8 @@ use crate::samples::samples;
 pub(crate) fn facts(text: &str) -> OriginalFacts {
     let mut facts = OriginalFacts::default();
     let (mut is_tcp_by_default, mut section) = (true, Section::default());
+    // Sections `defaults` by name, of which others name one by `from`.
+    let mut is_tcp_by_name = BTreeMap::new();
     for (line, words) in (1..).zip(text.lines().map(words)) {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let Some(name) = words.first().copied() else { continue };
@@ -27,11 +29,14 @@ pub(crate) fn facts(text: &str) -> OriginalFacts {
         ) {
             if section.name == "defaults" {
                 is_tcp_by_default = section.is_tcp;
+                is_tcp_by_name.insert(section.label.clone(), section.is_tcp);
             }
             section.last = line - 1;
             facts.finish(std::mem::take(&mut section));
-            let is_tcp = if name == "defaults" { true } else { is_tcp_by_default };
-            section = Section { name: name.to_owned(), is_tcp, first: line, ..Section::default() };
+            let from = words.windows(2).find(|two| two[0] == "from").and_then(|two| is_tcp_by_name.get(two[1]));
+            let is_tcp = from.copied().unwrap_or(name == "defaults" || is_tcp_by_default);
+            let label = words.get(1).copied().unwrap_or_default().to_owned();
+            section = Section { name: name.to_owned(), label, is_tcp, first: line, ..Section::default() };
             continue;
         }
         facts.line(&words, line, &mut section);
@@ -43,7 +48,9 @@ pub(crate) fn facts(text: &str) -> OriginalFacts {
 
 #[derive(Default)]
 struct Section {
+    /// Its keyword.
     name: String,
+    label: String,
     is_tcp: bool,
     first: u32,
     last: u32,
@@ -191,4 +198,18 @@ fn words(line: &str) -> Vec<String> {
     }
     found.extend(word);
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::facts;
+
+    #[test]
+    fn defaults_are_those_that_a_section_names() {
+        let text = "defaults base\n mode http\ndefaults slow from base\n timeout server 1m\nfrontend a from slow\n bind :80\n\
+                    defaults\nfrontend b\n bind :81\nfrontend c from base\n bind :82\n";
+        let is_tcp: Vec<(u16, bool)> =
+            facts(text).endpoints.iter().map(|endpoint| (endpoint.port, endpoint.is_tcp)).collect();
+        assert_eq!(is_tcp, [(80, false), (81, true), (82, false)]);
+    }
 }
