@@ -30,7 +30,7 @@ fn has_trusted(statements: &[Statement]) -> bool {
 /// A location that says what is a matter of its listener.
 fn of_listener(scope: &Scope<'_>, statement: &Statement) {
     if statement.name().contains("real_ip") {
-        let names_one = scope.levels_of_text().into_iter().any(|level| has_trusted(level));
+        let names_one = scope.levels_of_text().into_iter().any(has_trusted);
         if !names_one && statement.name() != "set_real_ip_from" {
             let why = "no `set_real_ip_from` names a proxy that is believed";
             return scope.ledger.meaningless(statement, why);

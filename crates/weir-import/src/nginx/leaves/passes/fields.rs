@@ -90,10 +90,9 @@ fn is_of_client(scope: &Scope<'_>, value: &str) -> bool {
     let Some(map) = value.strip_prefix('$').and_then(|name| scope.map(name)) else { return false };
     let word =
         |statement: &Statement| statement.words.get(1).map(|word| word.text.clone()).unwrap_or_default();
-    let keeps = |entry: &Statement| match (entry.name(), word(entry).as_str()) {
-        ("default", "$http_host") => true,
-        ("", "$host") => true,
-        _ => false,
+    let keeps = |entry: &Statement| {
+        let value = word(entry);
+        matches!((entry.name(), value.as_str()), ("default", "$http_host") | ("", "$host"))
     };
     let is_kept = map.name() == "map" && word(map) == "$http_host" && map.children().iter().all(keeps);
     is_kept && map.children().iter().any(|entry| entry.name() == "default")
