@@ -76,3 +76,8 @@ fn configs_of_haproxy() {
 fn configs_of_caddy() {
     check(SourceFormat::Caddy, "caddy", ".Caddyfile");
 }
+
+#[test]
+fn configs_of_traefik() {
+    check(SourceFormat::Traefik, "traefik", ".yml");
+}
