@@ -28,8 +28,8 @@ impl SourceFiles for Folder {
         found
     }
 
-    fn variable(&self, _name: &str) -> Option<String> {
-        None
+    fn variable(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok()
     }
 
     fn password_hash(&self, password: &str, salt: &str) -> Option<String> {
@@ -76,7 +76,7 @@ fn collect(folder: &Path, into: &mut Vec<PathBuf>) {
 fn cover(folder: &Path, path: &Path, results: &Path) -> Option<FileCoverage> {
     let name = path.strip_prefix(folder).ok()?.to_string_lossy().into_owned();
     let text = fs::read_to_string(path).ok()?;
-    let format = match path.extension()?.to_str()? {
+    let format = match path.extension().and_then(|end| end.to_str()).unwrap_or_default() {
         "toml" | "txt" | "types" | "tsv" | "md" => return None,
         _ => detect(&name, &text)?,
     };

@@ -1,4 +1,4 @@
-//! Configs of nginx, HAProxy and Caddy as a `weir.toml`, and a report of what became of every statement.
+//! Configs of nginx, HAProxy, Caddy and Traefik as a `weir.toml`, and a report of what became of every statement.
 //!
 //! Pure: text in, text and report out; files are read by who calls ([`SourceFiles`]). The result enters Weir through the same door as a file that
 //! was written by hand: it is text, and `weir-config` reads it. [`Imported::origin`] leads from its lines back to the file that was imported.
@@ -11,6 +11,7 @@
 mod nginx;
 mod haproxy;
 mod caddy;
+mod traefik;
 
 // A config that runs beside the balancer whose config it was.
 pub mod shadow;
@@ -71,6 +72,9 @@ pub fn detect(name: &str, text: &str) -> Option<SourceFormat> {
     if file.starts_with("haproxy") || file.ends_with(".cfg") {
         return Some(SourceFormat::Haproxy);
     }
+    if traefik::is_named(&file) {
+        return Some(SourceFormat::Traefik);
+    }
     if file.contains("nginx") || file.ends_with(".conf") {
         return Some(SourceFormat::Nginx);
     }
@@ -79,6 +83,9 @@ pub fn detect(name: &str, text: &str) -> Option<SourceFormat> {
     }
     if haproxy::looks_like(text) {
         return Some(SourceFormat::Haproxy);
+    }
+    if traefik::looks_like(text) {
+        return Some(SourceFormat::Traefik);
     }
     caddy::looks_like(text).then_some(SourceFormat::Caddy)
 }
@@ -93,7 +100,7 @@ fn looks_like_nginx(text: &str) -> bool {
     })
 }
 
-/// Imports the files `names` (HAProxy takes several, in this order; the others one).
+/// Imports the files `names` (HAProxy and Traefik take several, in this order; the others one).
 ///
 /// # Errors
 /// A file cannot be read, or is no config of this kind: the mistake with its place.
@@ -107,6 +114,7 @@ pub fn import(
         SourceFormat::Nginx => nginx::translate(names, files, &ledger)?,
         SourceFormat::Haproxy => haproxy::translate(names, files, &ledger)?,
         SourceFormat::Caddy => caddy::translate(names, files, &ledger)?,
+        SourceFormat::Traefik => traefik::translate(names, files, &ledger)?,
     };
     let (toml, origins) = document.render();
     let origins = origins.into_iter().map(|statement| statement.map(|id| ledger.position(id))).collect();

@@ -129,3 +129,8 @@ fn lines_still_lead_to_the_original() {
     let line = imported.toml.lines().position(|line| line == "name = \"site.conf-19\"").unwrap();
     assert_eq!(imported.origin(line).map(|at| at.line), Some(19), "the header above it");
 }
+
+#[test]
+fn configs_of_traefik() {
+    check(SourceFormat::Traefik, "traefik", ".yml");
+}

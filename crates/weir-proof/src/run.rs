@@ -61,6 +61,7 @@ pub(crate) fn prove(arguments: &ProofArguments, sockets: &[String]) -> anyhow::R
         SourceFormat::Nginx => nginx::facts(file, &text),
         SourceFormat::Haproxy => haproxy::facts(&text),
         SourceFormat::Caddy => bail!("a Caddyfile cannot be proved yet"),
+        SourceFormat::Traefik => bail!("a config of Traefik cannot be proved yet"),
     };
     let imported =
         import(format, &[&name], &Beside(folder.clone())).map_err(|error| anyhow::anyhow!("{error}"))?;

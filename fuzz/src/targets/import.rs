@@ -40,6 +40,7 @@ pub fn check(input: &[u8]) {
         "nginx" => SourceFormat::Nginx,
         "haproxy" => SourceFormat::Haproxy,
         "caddy" => SourceFormat::Caddy,
+        "traefik" => SourceFormat::Traefik,
         _ => return,
     };
     let imported = match weir_import::import(format, &[NAME], &OneFile(text)) {

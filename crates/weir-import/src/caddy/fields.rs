@@ -15,6 +15,8 @@ pub(super) struct FieldChange<'s> {
     pub(super) value: String,
     /// The condition, as far as the requests of the route do not say it.
     pub(super) when: Option<String>,
+    /// What its directive is for, where the condition says just that.
+    pub(super) matched: Option<CaddyMatch>,
     pub(super) from: &'s Statement,
 }
 
@@ -25,6 +27,42 @@ pub(super) enum FieldChangeKind {
     Set,
     /// Beside what a server says.
     Add,
+}
+
+impl<'s> FieldChange<'s> {
+    /// The same for requests that all are `scope`, without a condition on their path; nothing if it is for none of them.
+    pub(super) fn within(&self, scope: &CaddyMatch) -> Result<Option<FieldChange<'s>>, &'static str> {
+        let asks_path = self.when.as_deref().is_some_and(|when| when.contains("path."));
+        if !asks_path {
+            return Ok(Some(self.clone()));
+        }
+        let advice = "its path is compared with one that was rewritten: write the route by hand";
+        let matched = self.matched.as_ref().filter(|matched| matched.condition().ok().flatten() == self.when);
+        let Some(matched) = matched else { return Err(advice) };
+        let path_alone = CaddyMatch { path: matched.path.clone(), ..CaddyMatch::default() };
+        let both = CaddyMatch { path: scope.path.clone(), ..CaddyMatch::default() }.and(path_alone);
+        if both.is_never {
+            return Ok(None);
+        }
+        if both.path != scope.path || !both.when.is_empty() {
+            return Err(advice);
+        }
+        let rest = CaddyMatch { path: None, ..matched.clone() };
+        let when = rest.condition().map_err(|_| advice)?;
+        if when.as_deref().is_some_and(|when| when.contains("path.")) {
+            return Err(advice);
+        }
+        Ok(Some(FieldChange { when, matched: Some(rest), ..self.clone() }))
+    }
+
+    /// It is there in place of nothing that a server has said: a condition on that holds.
+    pub(super) fn after_removal(&mut self) {
+        let missing = format!("!has(response.header[\"{}\"])", self.name);
+        let rest = self.when.as_deref().and_then(|when| when.strip_suffix(missing.as_str()));
+        let Some(rest) = rest else { return };
+        let inner = rest.strip_suffix(" && ").and_then(|rest| rest.strip_prefix('(')?.strip_suffix(')'));
+        self.when = inner.map(str::to_owned);
+    }
 }
 
 /// One line of a `header`: its first word has the sign.
@@ -68,9 +106,11 @@ pub(super) fn read<'s>(
     ledger.exact(statement);
     for line in lines {
         let list: &mut Vec<FieldChange<'s>> = if is_request { request } else { response };
+        let known = list.len();
         if let Err(why) = change(&line, is_deferred, when.as_deref(), list) {
             ledger.unsupported(line.statement, &why);
         } else {
+            list.iter_mut().skip(known).for_each(|change| change.matched = Some(matcher.clone()));
             ledger.exact(line.statement);
         }
     }
@@ -95,7 +135,7 @@ fn change<'s>(
         [_, value] => value,
         _ => return Err("a part of a value is replaced by no key of Weir: set the whole value".to_owned()),
     };
-    let value = match translated(value, TextKind::Template) {
+    let value = match translated(value, TextKind::Field) {
         PlaceholderText::Text(value) => value,
         PlaceholderText::Unknown(placeholder) => {
             return Err(format!("Weir has no placeholder for `{placeholder}`"));
@@ -113,7 +153,8 @@ fn change<'s>(
     if sign == '=' {
         replace_earlier(&name, when, list);
     }
-    list.push(FieldChange { kind, name, value, when: when.map(str::to_owned), from: line.statement });
+    let when = when.map(str::to_owned);
+    list.push(FieldChange { kind, name, value, when, matched: None, from: line.statement });
     Ok(())
 }
 
@@ -127,7 +168,8 @@ fn set_default<'s>(
 ) -> Result<(), String> {
     let missing = format!("!has(response.header[\"{name}\"])");
     let when = Some(when.map_or(missing.clone(), |when| format!("({when}) && {missing}")));
-    list.push(FieldChange { kind: FieldChangeKind::Set, name, value, when, from: line.statement });
+    let kind = FieldChangeKind::Set;
+    list.push(FieldChange { kind, name, value, when, matched: None, from: line.statement });
     Ok(())
 }
 
@@ -156,7 +198,8 @@ pub(super) fn set(route: &mut DraftTable, key: &str, changes: &[FieldChange<'_>]
             _ => tables.push((change.when.as_deref(), vec![change])),
         }
     }
-    let values: Vec<TomlValue> = tables.iter().map(|(when, list)| table(*when, list)).collect();
+    let is_response = key == "response_headers";
+    let values: Vec<TomlValue> = tables.iter().map(|(when, list)| table(*when, list, is_response)).collect();
     let Some(first) = changes.first() else { return };
     match values.as_slice() {
         [one] => route.set(key, one.clone(), first.from),
@@ -169,8 +212,13 @@ fn fits(list: &[&FieldChange<'_>], change: &FieldChange<'_>) -> bool {
     list.iter().all(|known| known.name != change.name)
 }
 
-fn table(when: Option<&str>, changes: &[&FieldChange<'_>]) -> TomlValue {
+fn table(when: Option<&str>, changes: &[&FieldChange<'_>], is_response: bool) -> TomlValue {
     let mut entries: Vec<(String, TomlValue)> = Vec::new();
+    // Failures have such fields only where that is said.
+    if is_response && changes.iter().any(|change| matches!(change.name.as_str(), "cache-control" | "expires"))
+    {
+        entries.push(("status".to_owned(), "always".into()));
+    }
     if let Some(when) = when {
         entries.push(("when".to_owned(), when.into()));
     }

@@ -49,13 +49,9 @@ pub(super) fn file_server<'s>(
         }
         ledger.exact(child);
     }
-    let Some((folder, from)) = root.or_else(|| scope.settings.root.clone()) else {
-        ledger.unsupported(
-            statement,
-            "say by `root` which folder it is: here it is that in which Caddy is started",
-        );
-        return refuse(builder, statement, scope);
-    };
+    // Without a folder, it is that in which the program is started.
+    let (folder, from) =
+        root.or_else(|| scope.settings.root.clone()).unwrap_or_else(|| (".".to_owned(), statement));
     settle_root(builder, &folder, from);
     files.root = folder;
     if let Some((tried, from)) = &scope.settings.try_files {

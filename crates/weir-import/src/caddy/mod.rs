@@ -8,6 +8,8 @@ mod routes;
 mod settings;
 mod auth;
 mod responses;
+mod errors;
+mod logs;
 mod files;
 mod proxy;
 mod scope;

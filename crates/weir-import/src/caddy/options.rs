@@ -15,6 +15,8 @@ pub(super) struct CaddyOptions {
     pub(super) acme: Vec<(String, TomlValue)>,
     pub(super) trusted_proxies: Vec<String>,
     pub(super) client_address_header: Option<String>,
+    /// Who is asked whether a host gets a certificate.
+    pub(super) on_demand_ask: Option<String>,
     /// Limits on the heads of requests, by the keys of a listener.
     pub(super) timeouts: Vec<(&'static str, TomlValue)>,
 }
@@ -30,6 +32,7 @@ impl Default for CaddyOptions {
             acme: Vec::new(),
             trusted_proxies: Vec::new(),
             client_address_header: None,
+            on_demand_ask: None,
             timeouts: Vec::new(),
         }
     }
@@ -89,6 +92,22 @@ impl CaddyOptions {
                 statement.children().iter().for_each(|child| ledger.meaningless(child, why));
                 return false;
             }
+            ("on_demand_tls", []) => {
+                for child in statement.children() {
+                    match (child.name(), arguments(ledger, child).as_slice()) {
+                        ("ask", [url]) => self.on_demand_ask = Some((*url).to_owned()),
+                        ("interval" | "burst", [_]) => {
+                            ledger.approximated(child, "see `on_demand_max` of `tls.acme`");
+                            continue;
+                        }
+                        _ => {
+                            ledger.unsupported(child, "see `on_demand` of `tls.acme`");
+                            continue;
+                        }
+                    }
+                    ledger.exact(child);
+                }
+            }
             ("order", _) => {
                 ledger.unsupported(statement, "directives of other modules have no keys in Weir");
                 return false;
@@ -99,8 +118,7 @@ impl CaddyOptions {
             ("log", _) => {
                 let advice = "Weir logs to standard error: `[log]` has level and format";
                 ledger.approximated(statement, advice);
-                statement.children().iter().for_each(|child| ledger.approximated(child, advice));
-                statement.children().iter().for_each(|child| drop(arguments(ledger, child)));
+                statement.children().iter().for_each(|child| log_option(child, advice, ledger));
                 return false;
             }
             _ => {
@@ -156,6 +174,13 @@ impl CaddyOptions {
         }
         ledger.exact(statement);
     }
+}
+
+/// An option of a log of its own, with all that is in it.
+fn log_option(statement: &Statement, advice: &str, ledger: &Ledger) {
+    arguments(ledger, statement);
+    ledger.approximated(statement, advice);
+    statement.children().iter().for_each(|child| log_option(child, advice, ledger));
 }
 
 /// A statement with all that is in it is not supported.

@@ -12,8 +12,10 @@ pub(super) enum PlaceholderText {
 /// Where a text stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum TextKind {
-    /// A header, a target, a path: literal braces are doubled.
+    /// A target, a path: literal braces are doubled.
     Template,
+    /// The value of a field, in which placeholders that Caddy does not know are text.
+    Field,
     /// A body, in which braces around anything but a placeholder are text.
     Body,
 }
@@ -30,20 +32,51 @@ pub(super) fn translated(text: &str, kind: TextKind) -> PlaceholderText {
         match (found.as_bytes()[0], end) {
             (b'{', Some(end)) => {
                 let name = &found[1..end];
-                let Some(known) = known(name) else { return PlaceholderText::Unknown(format!("{{{name}}}")) };
-                result.push_str(&known);
+                match known(name) {
+                    // It is without percent-encoding, wherever that is no part of a URL.
+                    Some(known) if known == "{path}" && kind != TextKind::Template => {
+                        result.push_str("{path|decode}");
+                    }
+                    Some(known) => result.push_str(&known),
+                    None if kind == TextKind::Field && !is_of_caddy(name) => {
+                        result.push_str(&format!("{{{{{name}}}}}"));
+                    }
+                    None => return PlaceholderText::Unknown(format!("{{{name}}}")),
+                }
                 rest = &found[end + 1..];
                 continue;
             }
             // `$` begins a variable of the environment in a weir.toml.
             (b'$', _) => result.push_str("$$"),
-            (b'{', None) => result.push_str(if kind == TextKind::Template { "{{" } else { "{" }),
-            _ => result.push_str(if kind == TextKind::Template { "}}" } else { "}" }),
+            (b'{', None) => result.push_str(if kind == TextKind::Body { "{" } else { "{{" }),
+            _ => result.push_str(if kind == TextKind::Body { "}" } else { "}}" }),
         }
         rest = behind;
     }
     result.push_str(rest);
     PlaceholderText::Text(result)
+}
+
+/// Whether Caddy knows a placeholder: those with a dot are of its modules, the others are short forms of some of these.
+fn is_of_caddy(name: &str) -> bool {
+    let short = [
+        "dir",
+        "file",
+        "host",
+        "hostport",
+        "method",
+        "path",
+        "query",
+        "remote",
+        "scheme",
+        "uri",
+        "uuid",
+        "port",
+        "client_ip",
+    ];
+    let begins =
+        ["tls_cipher", "tls_version", "tls_client_", "remote_", "orig_", "upstream_hostport", "?query"];
+    name.contains('.') || short.contains(&name) || begins.iter().any(|begin| name.starts_with(begin))
 }
 
 fn is_placeholder(name: &str) -> bool {
@@ -72,7 +105,12 @@ fn known(name: &str) -> Option<String> {
         "http.auth.user.id" => "{user}",
         "tls_version" | "http.request.tls.version" => return None,
         "http.request.tls.server_name" => "{tls.server_name}",
+        "tls_cipher" | "http.request.tls.cipher_suite" => "{tls.cipher_suite}",
         _ => {
+            // It is read when Weir reads its config.
+            if let Some(variable) = name.strip_prefix("env.") {
+                return Some(format!("${{{variable}:-}}"));
+            }
             let field = name.strip_prefix("header.").or_else(|| name.strip_prefix("http.request.header."));
             if let Some(field) = field {
                 return Some(format!("{{header.{}}}", field.to_ascii_lowercase()));
@@ -87,6 +125,20 @@ fn known(name: &str) -> Option<String> {
         }
     };
     Some(short.to_owned())
+}
+
+/// A text whose only placeholders are variables of the environment.
+pub(super) fn environment(text: &str) -> Option<String> {
+    let mut result = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("{env.") {
+        let end = rest[at..].find('}')?;
+        result.push_str(&rest[..at]);
+        result.push_str(&format!("${{{}:-}}", &rest[at + 5..at + end]));
+        rest = &rest[at + end + 1..];
+    }
+    result.push_str(rest);
+    (!rest.contains('{')).then_some(result)
 }
 
 #[cfg(test)]

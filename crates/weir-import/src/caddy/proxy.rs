@@ -58,7 +58,14 @@ pub(super) fn reverse_proxy<'s>(
     let name = builder.upstream(upstream, statement);
     let mut scope = scope.clone();
     scope.settings.request.extend(route.request);
-    scope.settings.response.extend(route.response);
+    // What `header_down` does comes before `header`, which sees what is left of the fields of the server.
+    for change in &route.response {
+        if change.kind == FieldChangeKind::Remove {
+            let same = scope.settings.response.iter_mut().filter(|known| known.name == change.name);
+            same.for_each(FieldChange::after_removal);
+        }
+    }
+    scope.settings.response.splice(0..0, route.response);
     builder.push(&scope, statement, |table| {
         if let Some((host, from)) = route.forward_host {
             table.set("forward_host", host, from);
@@ -179,11 +186,13 @@ impl UpstreamDraft {
                 self.keys.push(("max_requests", number(count).unwrap_or(1).into()));
                 return ledger.approximated(statement, "further requests wait in the queue of the upstream");
             }
-            ("trusted_proxies", _) => {
-                return ledger.unsupported(
-                    statement,
-                    "say it as `trusted_proxies` of `servers` in the options: Weir has it by listener",
-                );
+            ("trusted_proxies", networks) => {
+                return match super::networks(networks) {
+                    Ok(_) => {
+                        ledger.approximated(statement, "the listener trusts these peers on all its routes");
+                    }
+                    Err(why) => ledger.unsupported(statement, &why),
+                };
             }
             (name, words) if name.starts_with("health_") => {
                 return self.health(name, words, statement, ledger);
@@ -402,7 +411,7 @@ fn header<'s>(statement: &'s Statement, ledger: &Ledger, route: &mut ProxyRoute<
             _ => {}
         }
     }
-    let value = match translated(value, TextKind::Template) {
+    let value = match translated(value, TextKind::Field) {
         PlaceholderText::Text(value) => value,
         PlaceholderText::Unknown(placeholder) => {
             return ledger.unsupported(statement, &format!("Weir has no placeholder for `{placeholder}`"));
@@ -413,7 +422,7 @@ fn header<'s>(statement: &'s Statement, ledger: &Ledger, route: &mut ProxyRoute<
         '+' => FieldChangeKind::Add,
         _ => FieldChangeKind::Set,
     };
-    let change = FieldChange { kind, name, value, when: None, from: statement };
+    let change = FieldChange { kind, name, value, when: None, matched: None, from: statement };
     if is_request {
         route.request.push(change);
     } else {

@@ -1,6 +1,7 @@
 //! From the directives of a site to routes in an order: each directive that answers becomes a route, with what those before it add.
 
 use super::auth;
+use super::errors;
 use super::fields;
 use super::files;
 use super::matchers::{CaddyMatch, DirectiveMatcher, MatcherTable};
@@ -24,10 +25,30 @@ impl<'s> RouteBuilder<'s, '_> {
     /// The routes of a block, as a site is.
     pub(super) fn site(&mut self, block: &'s [Statement], matched: CaddyMatch, statement: &'s Statement) {
         let matchers = MatcherTable::default().within(block);
-        let scope = RouteScope { matched, settings: CaddySettings::default(), depth: 0, owner: statement };
+        let mut scope =
+            RouteScope { matched, settings: CaddySettings::default(), depth: 0, owner: statement };
+        self.error_pages(block, &mut scope.settings);
         let directives = sorted(block, &matchers);
         self.directives(&directives, &matchers, scope);
         matchers.settle_unused(self.ledger);
+    }
+
+    /// `handle_errors` is for all that the site answers.
+    fn error_pages(&mut self, block: &'s [Statement], settings: &mut CaddySettings<'s>) {
+        let root = block.iter().find(|one| one.name() == "root").and_then(|one| one.words.last());
+        let root = root.map(|word| word.text.as_str()).filter(|root| !root.contains('{'));
+        let mut pages: Vec<TomlValue> = Vec::new();
+        for statement in block.iter().filter(|one| one.name() == "handle_errors") {
+            if has_bare_answer(block) {
+                let difference = "`respond` without a body and with a status from 400 on has the page, too";
+                self.ledger.approximated(statement, difference);
+            }
+            pages.extend(errors::read(self, statement, root));
+            if !pages.is_empty() {
+                settings.keys.retain(|(key, ..)| *key != "error_pages");
+                settings.keys.push(("error_pages", TomlValue::Array(pages.clone()), statement));
+            }
+        }
     }
 
     /// Routes of directives in the order in which they are carried out, for every request of the scope.
@@ -116,7 +137,7 @@ impl<'s> RouteBuilder<'s, '_> {
             "php_fastcgi" => files::php_fastcgi(self, statement, &own, rest),
             "respond" | "redir" | "error" | "abort" => responses::answer(self, statement, &own),
             // Of the site as a whole.
-            "tls" | "log" | "bind" => return DirectiveOutcome::GoesOn,
+            "tls" | "log" | "bind" | "handle_errors" => return DirectiveOutcome::GoesOn,
             name => {
                 let advice = advice(name);
                 refuse_whole(statement, advice, self.ledger);
@@ -156,7 +177,8 @@ impl<'s> RouteBuilder<'s, '_> {
         inner.depth += 1;
         inner.owner = statement;
         inner.matched = inner.matched.and(matcher.clone());
-        if statement.name() == "handle_path" && !settings::strip_handled_path(statement, &mut inner.settings)
+        if statement.name() == "handle_path"
+            && !settings::strip_handled_path(statement, &mut inner.settings, self.ledger)
         {
             let advice = "only a path such as `/api/*` can be taken off: use `replace_regex` of the route";
             self.ledger.unsupported(statement, advice);
@@ -182,6 +204,19 @@ impl<'s> RouteBuilder<'s, '_> {
     }
 }
 
+/// Whether a status of failures is answered without a body somewhere.
+fn has_bare_answer(block: &[Statement]) -> bool {
+    block.iter().any(|statement| {
+        let is_bare = statement.name() == "respond"
+            && statement
+                .words
+                .last()
+                .is_some_and(|word| word.text.len() == 3 && word.text.starts_with(['4', '5']))
+            && !statement.words.iter().any(|word| word.quoted);
+        is_bare || has_bare_answer(statement.children())
+    })
+}
+
 /// What is in a block that no request comes to.
 fn settle_unreached(block: &[Statement], ledger: &Ledger) {
     for statement in block.iter().filter(|statement| !ledger.is_settled(statement)) {
@@ -193,9 +228,6 @@ fn settle_unreached(block: &[Statement], ledger: &Ledger) {
 /// What to do in place of a directive.
 fn advice(name: &str) -> &'static str {
     match name {
-        "handle_errors" => {
-            "`error_pages` of the route or the listener: `{ status = 404, html = \"404.html\" }`"
-        }
         "templates" => "Weir makes no pages: let an application do it",
         "php_server" => "PHP runs beside Weir, as PHP-FPM: `fastcgi` of the route",
         "map" => "`[map.NAME]` with `source = \"{path}\"` and the like",

@@ -50,6 +50,24 @@ pub(super) struct RouteBuilder<'s, 'b> {
 }
 
 impl<'s> RouteBuilder<'s, '_> {
+    /// Changes of fields for the requests of a scope. Where it rewrites their path, a condition on the one before has to be settled here: it
+    /// would be compared with the new one.
+    fn changes(&self, changes: &[FieldChange<'s>], scope: &RouteScope<'s>) -> Vec<FieldChange<'s>> {
+        let is_rewritten = scope.settings.stripped.is_some()
+            || scope.settings.keys.iter().any(|(key, ..)| *key == "rewrite");
+        if !is_rewritten {
+            return changes.to_vec();
+        }
+        let settled = changes.iter().filter_map(|change| match change.within(&scope.matched) {
+            Ok(change) => change,
+            Err(why) => {
+                self.ledger.unsupported(change.from, why);
+                None
+            }
+        });
+        settled.collect()
+    }
+
     /// Adds the route of a directive, with all that its scope says.
     pub(super) fn push(
         &mut self,
@@ -92,11 +110,16 @@ impl<'s> RouteBuilder<'s, '_> {
         if let Some(TomlValue::Array(rules)) = &scope.settings.stripped {
             route.set_plain("rewrite", rules.clone());
         }
-        fields::set(&mut route, "response_headers", &scope.settings.response);
-        fields::set(&mut route, "request_headers", &scope.settings.request);
+        let response = self.changes(&scope.settings.response, scope);
+        fields::set(&mut route, "response_headers", &response);
         match scope.settings.is_forbidden {
             Some(from) => route.set("respond", TomlValue::inline([("status", 403_i64.into())]), from),
             None => action(&mut route),
+        }
+        // What Weir answers itself has no fields on the way to a server.
+        if route.has("upstream") {
+            let request = self.changes(&scope.settings.request, scope);
+            fields::set(&mut route, "request_headers", &request);
         }
         self.routes.push(route);
     }

@@ -2,7 +2,7 @@
 
 use super::auth;
 use super::matchers::{MatcherTable, escaped};
-use super::placeholders::{PlaceholderText, TextKind, translated};
+use super::placeholders::{PlaceholderText, TextKind, environment, translated};
 use super::scope::CaddySettings;
 use super::words::{arguments, behind_matcher};
 use crate::document::TomlValue;
@@ -47,10 +47,10 @@ fn root<'s>(ledger: &Ledger, statement: &'s Statement, settings: &mut CaddySetti
         _ => return refuse(ledger, statement, "`root` needs a folder"),
     };
     ledger.words(statement).rest();
-    if folder.contains('{') {
+    let Some(folder) = environment(folder) else {
         return refuse(ledger, statement, "a folder of Weir has no placeholders: write a route for each");
-    }
-    settings.root = Some((folder.to_owned(), statement));
+    };
+    settings.root = Some((folder, statement));
     Some(())
 }
 
@@ -184,13 +184,18 @@ fn uri<'s>(ledger: &Ledger, statement: &'s Statement, settings: &mut CaddySettin
 }
 
 /// `handle_path /api/*` takes `/api` off.
-pub(super) fn strip_handled_path(statement: &Statement, settings: &mut CaddySettings<'_>) -> bool {
+pub(super) fn strip_handled_path(
+    statement: &Statement,
+    settings: &mut CaddySettings<'_>,
+    ledger: &Ledger,
+) -> bool {
     let word = MatcherTable::word_of(statement).and_then(|word| word.strip_prefix('/'));
     // Without an asterisk it is one path, of which nothing is left.
     let (prefix, end) = match word.map(|word| (word.strip_suffix("/*"), word)) {
-        Some((Some(prefix), _)) => (Some(prefix), "/"),
+        Some((Some(prefix), _)) => (Some(prefix), "/(.*)$"),
+        Some((None, word)) if word.ends_with('*') => (word.strip_suffix('*'), "/?(.*)$"),
         Some((None, word)) => (Some(word), "$"),
-        None => (None, "/"),
+        None => (None, "$"),
     };
     let Some(prefix) = prefix.filter(|prefix| !prefix.is_empty() && !prefix.contains(['*', '{', '$', '%']))
     else {
@@ -199,12 +204,14 @@ pub(super) fn strip_handled_path(statement: &Statement, settings: &mut CaddySett
     if settings.is_rewritten {
         return false;
     }
-    // The same expression takes it off that has found it; the slash behind it stays.
+    if end.starts_with("/?") {
+        ledger.approximated(statement, "a path that would not begin with a slash any more gets one");
+    }
     let pattern = format!("(?i)^/{}{end}", escaped(prefix));
     settings.is_rewritten = true;
     let rule = TomlValue::inline([
         ("pattern", pattern.into()),
-        ("replacement", "/".into()),
+        ("replacement", if end == "$" { "/" } else { "/$1" }.into()),
         ("flag", "break".into()),
     ]);
     settings.stripped = Some(TomlValue::Array(vec![rule]));

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::address::{SiteAddress, SiteHostKind};
+use super::logs;
 use super::matchers::{CaddyMatch, path_expression};
 use super::options::{CaddyOptions, refuse_whole};
 use super::scope::{CaddyUpstreams, RouteBuilder};
 use super::words::arguments;
-use crate::document::{Draft, DraftTable, TomlValue};
+use crate::document::{Draft, DraftTable, TomlValue, order};
 use crate::report::Ledger;
 use crate::source::Statement;
 
@@ -23,7 +24,10 @@ struct ListenerDraft<'s> {
     internal: Vec<String>,
     acme: Vec<(String, TomlValue)>,
     tls: Vec<(String, TomlValue)>,
-    access_log: Option<(TomlValue, &'s Statement)>,
+    /// Peers that a `reverse_proxy` trusts.
+    trusted_proxies: Vec<String>,
+    /// Hosts that get a certificate when a client asks for one.
+    on_demand: Vec<String>,
     routes: Vec<DraftTable>,
     /// Hosts whose requests are sent to the listener with TLS.
     redirects: Vec<(String, u16, &'s Statement)>,
@@ -42,6 +46,8 @@ struct SiteListener<'s> {
     acme: Vec<(String, TomlValue)>,
     tls: Vec<(String, TomlValue)>,
     access_log: Option<(TomlValue, &'s Statement)>,
+    trusted_proxies: Vec<String>,
+    is_on_demand: bool,
 }
 
 pub(super) fn translate<'s>(
@@ -80,6 +86,10 @@ pub(super) fn translate<'s>(
                 };
                 builder.site(site.children(), matched, site);
                 routes.append(&mut builder.routes);
+            }
+            if let Some((log, statement)) = &own.access_log {
+                let unsaid = routes.iter_mut().filter(|route| !route.has("access_log"));
+                unsaid.for_each(|route| route.set_beside("access_log", log.clone(), statement));
             }
             let is_first = listener.origin.is_some_and(|origin| origin.id == site.id);
             if let Some(first) = routes.first_mut().filter(|_| !is_first) {
@@ -179,11 +189,31 @@ impl<'s> SiteListener<'s> {
                     ledger.exact(statement);
                 }
                 "tls" => own.tls(statement, ledger),
-                "log" => own.log(statement, ledger),
+                "log" => {
+                    own.access_log = logs::read(statement, ledger).map(|log| (log, statement));
+                }
                 _ => {}
             }
         }
+        own.trust(site.children(), ledger);
         own
+    }
+
+    /// A `reverse_proxy`, wherever it stands, may say whose fields count.
+    fn trust(&mut self, block: &[Statement], ledger: &Ledger) {
+        for statement in block {
+            if statement.name() == "trusted_proxies" {
+                let found = super::networks(&arguments(ledger, statement));
+                for network in found.unwrap_or_default() {
+                    if !self.trusted_proxies.contains(&network) {
+                        self.trusted_proxies.push(network);
+                    }
+                }
+            }
+            if matches!(statement.name(), "reverse_proxy" | "handle" | "handle_path" | "route") {
+                self.trust(statement.children(), ledger);
+            }
+        }
     }
 
     fn tls(&mut self, statement: &Statement, ledger: &Ledger) {
@@ -223,10 +253,7 @@ impl<'s> SiteListener<'s> {
                     );
                     continue;
                 }
-                ("on_demand", _) => {
-                    ledger.unsupported(child, "name the hosts: `on_demand` of `tls.acme`");
-                    continue;
-                }
+                ("on_demand", []) => self.is_on_demand = true,
                 ("issuer", ["acme"]) => {
                     self.issuer(child, ledger);
                     continue;
@@ -292,39 +319,6 @@ impl<'s> SiteListener<'s> {
         self.tls.push(("client_certificates".to_owned(), TomlValue::Inline(table)));
         ledger.exact(statement);
     }
-
-    fn log(&mut self, statement: &'s Statement, ledger: &Ledger) {
-        arguments(ledger, statement);
-        let (mut output, mut format) = (Some("stderr".to_owned()), "json");
-        for child in statement.children() {
-            match (child.name(), arguments(ledger, child).as_slice()) {
-                ("output", ["stdout"]) => output = Some("stdout".to_owned()),
-                ("output", ["stderr"]) => output = Some("stderr".to_owned()),
-                ("output", ["discard"]) => output = None,
-                ("output", ["file", file, ..]) if file.starts_with('/') => {
-                    output = Some(format!("file:{file}"));
-                    for roll in child.children() {
-                        arguments(ledger, roll);
-                        ledger.approximated(roll, "Weir does not rotate files: logrotate does, with SIGUSR1");
-                    }
-                }
-                ("format", ["console" | "transform", ..]) => format = "combined",
-                ("format", ["json"]) => {}
-                ("level", ["INFO" | "info" | "DEBUG" | "debug"]) => {}
-                _ => {
-                    refuse_whole(child, "see `access_log`", ledger);
-                    continue;
-                }
-            }
-            ledger.exact(child);
-        }
-        let table = match output {
-            Some(output) => TomlValue::inline([("format", format.into()), ("output", output.into())]),
-            None => TomlValue::inline([("format", "off".into())]),
-        };
-        self.access_log = Some((table, statement));
-        ledger.approximated(statement, "lines have the names and the form of Weir: see `access_log.format`");
-    }
 }
 
 impl<'s> ListenerDraft<'s> {
@@ -345,12 +339,10 @@ impl<'s> ListenerDraft<'s> {
                 self.binds.push(bind.clone());
             }
         }
-        if let Some((log, statement)) = &own.access_log {
-            if self.access_log.as_ref().is_some_and(|(known, _)| known != log) {
-                ledger
-                    .unsupported(statement, "one listener has one access log: give routes their own by hand");
+        for network in &own.trusted_proxies {
+            if !self.trusted_proxies.contains(network) {
+                self.trusted_proxies.push(network.clone());
             }
-            self.access_log.get_or_insert((log.clone(), statement));
         }
         if !has_tls {
             return;
@@ -376,6 +368,15 @@ impl<'s> ListenerDraft<'s> {
             }
         }
         if own.has_certificates {
+            return;
+        }
+        if own.is_on_demand && !own.is_internal {
+            if addresses.iter().any(|address| address.host.is_none()) {
+                let advice =
+                    "name the hosts, as `*.a.test`: clients could make Weir order certificates without end";
+                ledger.unsupported(site, advice);
+            }
+            self.on_demand.extend(addresses.iter().filter_map(|address| address.host.clone()));
             return;
         }
         for address in addresses {
@@ -406,8 +407,10 @@ impl<'s> ListenerDraft<'s> {
         if let Some(tls) = self.tls_value(options) {
             table.set_beside("tls", tls, origin);
         }
-        if !options.trusted_proxies.is_empty() {
-            table.set_plain("trusted_proxies", options.trusted_proxies.clone());
+        let own = self.trusted_proxies.iter().filter(|network| !options.trusted_proxies.contains(network));
+        let trusted: Vec<String> = options.trusted_proxies.iter().chain(own).cloned().collect();
+        if !trusted.is_empty() {
+            table.set_plain("trusted_proxies", trusted);
         }
         if let Some(header) = &options.client_address_header {
             table.set_plain("client_address_header", header.as_str());
@@ -415,9 +418,6 @@ impl<'s> ListenerDraft<'s> {
         if !options.timeouts.is_empty() {
             let timeouts = options.timeouts.iter().map(|(key, value)| ((*key).to_owned(), value.clone()));
             table.set_plain("timeouts", TomlValue::Inline(timeouts.collect()));
-        }
-        if let Some((log, statement)) = &self.access_log {
-            table.set("access_log", log.clone(), statement);
         }
         let mut routes = self.routes;
         let mut by_port: BTreeMap<u16, (Vec<String>, &Statement)> = BTreeMap::new();
@@ -451,16 +451,22 @@ impl<'s> ListenerDraft<'s> {
         if !self.certificates.is_empty() {
             tls.push(("certificates".to_owned(), TomlValue::Array(self.certificates.clone())));
         }
-        if !self.public.is_empty() {
+        if !self.public.is_empty() || !self.on_demand.is_empty() {
             let mut acme = options.acme.clone();
             acme.retain(|(key, _)| self.acme.iter().all(|(own, _)| own != key));
             acme.extend(self.acme.clone());
-            if !self.internal.is_empty() || !self.certificates.is_empty() {
+            if !self.internal.is_empty() || !self.certificates.is_empty() || !self.on_demand.is_empty() {
                 acme.push(("hosts".to_owned(), self.public.clone().into()));
+            }
+            if !self.on_demand.is_empty() {
+                acme.push(("on_demand".to_owned(), self.on_demand.clone().into()));
+                acme.extend(
+                    options.on_demand_ask.iter().map(|url| ("on_demand_ask".to_owned(), url.as_str().into())),
+                );
             }
             tls.push(("acme".to_owned(), TomlValue::Inline(acme)));
         }
-        if self.public.is_empty() && self.certificates.is_empty() {
+        if self.public.is_empty() && self.on_demand.is_empty() && self.certificates.is_empty() {
             if self.tls.is_empty() {
                 return Some("internal".into());
             }
@@ -507,7 +513,7 @@ fn hoist(table: &mut DraftTable, routes: &mut [DraftTable]) {
     if routes.len() < 2 {
         return;
     }
-    for key in ["compression", "response_headers", "request_headers", "access_log"] {
+    for key in ["compression", "response_headers", "request_headers", "access_log", "error_pages"] {
         let Some(first) = routes.iter().find_map(|route| route.get(key)).cloned() else { continue };
         // A redirect has nothing that could be compressed.
         let may_lack = |route: &DraftTable| key == "compression" && route.has("redirect") && !route.has(key);
@@ -519,25 +525,15 @@ fn hoist(table: &mut DraftTable, routes: &mut [DraftTable]) {
     }
 }
 
-/// Whether two routes may be for one request, so that their order counts.
+/// What a route matches by.
+const MATCHERS: [&str; 5] = ["host", "path_regex", "method", "query", "when"];
+
+/// Whether the first route that is for a request is another one than the most specific.
 fn needs_order(routes: &[DraftTable]) -> bool {
-    let hosts = |route: &DraftTable| match route.get("host") {
-        Some(TomlValue::Text(host)) => vec![host.clone()],
-        Some(TomlValue::Array(hosts)) => hosts.iter().map(ToString::to_string).collect(),
-        _ => Vec::new(),
+    let matchers = |route: &DraftTable| -> Vec<(&'static str, TomlValue)> {
+        MATCHERS.into_iter().filter_map(|key| Some((key, route.get(key)?.clone()))).collect()
     };
-    let by_host_alone =
-        |route: &DraftTable| ["path_regex", "method", "when"].iter().all(|key| !route.has(key));
-    let mut known: Vec<String> = Vec::new();
-    for route in routes {
-        let own = hosts(route);
-        let is_new = own.iter().all(|host| !known.contains(host));
-        if routes.len() > 1
-            && (!by_host_alone(route) || !is_new || (own.is_empty() && known.contains(&String::new())))
-        {
-            return true;
-        }
-        known.extend(if own.is_empty() { vec![String::new()] } else { own });
-    }
-    false
+    let all: Vec<Vec<(&'static str, TomlValue)>> = routes.iter().map(matchers).collect();
+    let all: Vec<&[(&'static str, TomlValue)]> = all.iter().map(Vec::as_slice).collect();
+    order::matters(&all)
 }

@@ -3,6 +3,8 @@
 use crate::source::Statement;
 use crate::source::StatementId;
 
+// Whether the order of routes matters.
+pub(crate) mod order;
 mod render;
 mod value;
 
@@ -311,6 +313,11 @@ impl DraftTable {
                 (_, None) => self.entries.push(entry.clone()),
             }
         }
+    }
+
+    /// Takes all keys out.
+    pub fn clear(&mut self) {
+        self.entries.clear();
     }
 
     /// Takes a key out.

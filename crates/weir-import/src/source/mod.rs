@@ -16,6 +16,8 @@ pub enum SourceFormat {
     Haproxy,
     /// `Caddyfile`.
     Caddy,
+    /// Traefik's dynamic config in YAML, its static one, or both.
+    Traefik,
 }
 
 /// A place in a file that is imported.
@@ -93,6 +95,7 @@ impl SourceFormat {
             SourceFormat::Nginx => "nginx",
             SourceFormat::Haproxy => "HAProxy",
             SourceFormat::Caddy => "Caddy",
+            SourceFormat::Traefik => "Traefik",
         }
     }
 }

@@ -33,7 +33,8 @@ pub(crate) fn facts(text: &str) -> OriginalFacts {
             }
             section.last = line - 1;
             facts.finish(std::mem::take(&mut section));
-            let from = words.windows(2).find(|two| two[0] == "from").and_then(|two| is_tcp_by_name.get(two[1]));
+            let from =
+                words.windows(2).find(|two| two[0] == "from").and_then(|two| is_tcp_by_name.get(two[1]));
             let is_tcp = from.copied().unwrap_or(name == "defaults" || is_tcp_by_default);
             let label = words.get(1).copied().unwrap_or_default().to_owned();
             section = Section { name: name.to_owned(), label, is_tcp, first: line, ..Section::default() };

@@ -32,7 +32,7 @@ Exit codes:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = with_exit_codes(EXAMPLES, EXIT_CODES))]
 pub(crate) struct CheckArguments {
-    /// The config: a `weir.toml`, `nginx.conf`, `haproxy.cfg` or `Caddyfile`.
+    /// The config: a `weir.toml`, `nginx.conf`, `haproxy.cfg`, `Caddyfile` or `traefik.yml`.
     file: PathBuf,
     /// The format of the report.
     #[arg(long, value_enum, default_value_t = CheckFormat::Text)]

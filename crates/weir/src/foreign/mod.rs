@@ -1,4 +1,4 @@
-//! Configs of other products, run as they are: `nginx.conf`, `haproxy.cfg` and `Caddyfile` wherever a command takes a config.
+//! Configs of other products, run as they are: `nginx.conf`, `haproxy.cfg`, `Caddyfile` and `traefik.yml` wherever a command takes a config.
 //!
 //! What an import loses is an error, unless `--accept-loss` says that it may be lost; then it is a warning. Must not change what an import says:
 //! the commands that read a file here and `weir import` come to the same.
@@ -18,7 +18,7 @@ pub(crate) use findings::{errors_of, findings};
 /// How an argument for losses reads.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub(crate) struct LossArguments {
-    /// Of a config of nginx, HAProxy or Caddy: accept that lines of it are lost, which are warnings then: only lines that Weir can say nearly
+    /// Of a config of nginx, HAProxy, Caddy or Traefik: accept that lines of it are lost, which are warnings then: only lines that Weir can say nearly
     /// (`=approximated`), or also those that it cannot say (`=unsupported`, the same as without a value).
     #[arg(
         long,

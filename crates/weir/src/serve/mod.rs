@@ -72,7 +72,7 @@ const CUT: u8 = 3;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = with_exit_codes(EXAMPLES, EXIT_CODES))]
 pub(crate) struct ServeArguments {
-    /// The config: a `weir.toml`, `nginx.conf`, `haproxy.cfg` or `Caddyfile`. At a reload it is read again.
+    /// The config: a `weir.toml`, `nginx.conf`, `haproxy.cfg`, `Caddyfile` or `traefik.yml`. At a reload it is read again.
     #[arg(required_unless_present_any = ["listen", "to", "kubernetes"], conflicts_with_all = ["listen", "to"])]
     file: Option<PathBuf>,
     /// Where to accept connections: `:8080`, `127.0.0.1:8080`, `unix:/run/weir.sock`. Can be given several times.

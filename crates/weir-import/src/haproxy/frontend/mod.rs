@@ -1,7 +1,6 @@
 //! A `frontend`, or the half of a `listen` that faces clients: a listener for each kind of address that it has.
 
 mod bind;
-mod order;
 mod routing;
 mod tls;
 
@@ -20,7 +19,7 @@ use super::process::GlobalFacts;
 use super::proxy::{ProxySection, time_text};
 use super::rules::{CLOSED, ListRule, SectionRules, write_headers};
 use super::{http_options, logs};
-use crate::document::{Draft, TomlValue};
+use crate::document::{Draft, TomlValue, order};
 
 /// What a backend means for the routes that lead to it.
 pub(super) struct BackendFacts<'s> {

@@ -50,7 +50,7 @@ Exit codes:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = with_exit_codes(EXAMPLES, EXIT_CODES))]
 pub(crate) struct ExplainArguments {
-    /// The config: a `weir.toml`, `nginx.conf`, `haproxy.cfg` or `Caddyfile`.
+    /// The config: a `weir.toml`, `nginx.conf`, `haproxy.cfg`, `Caddyfile` or `traefik.yml`.
     file: PathBuf,
     /// The URL of the request, or its path alone.
     url: String,

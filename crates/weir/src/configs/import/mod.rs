@@ -1,4 +1,4 @@
-//! `weir import`: a config of nginx, HAProxy or Caddy as a `weir.toml`, with a report of every line.
+//! `weir import`: a config of nginx, HAProxy, Caddy or Traefik as a `weir.toml`, with a report of every line.
 //!
 //! The result is checked as any config is, and what is wrong with it is shown at the place in the original. Nothing is started here; a proof is
 //! made by another program.
@@ -30,6 +30,7 @@ Examples:
   weir import /etc/nginx/nginx.conf > weir.toml
   weir import haproxy.cfg --output weir.toml --report report.txt
   weir import /etc/haproxy/haproxy.cfg /etc/haproxy/conf.d
+  weir import traefik.yml dynamic.yml --output weir.toml
   weir import Caddyfile --json | jq .counts
   weir import /etc/nginx/nginx.conf --shadow http://127.0.0.1:8080 > shadow.toml
   weir import --prove /etc/nginx/nginx.conf";
@@ -52,7 +53,7 @@ const APPROXIMATED: u8 = 3;
 /// Exit code for lines that are not supported.
 const UNSUPPORTED: u8 = 4;
 
-/// Turn a config of nginx, HAProxy or Caddy into a `weir.toml`, and report what becomes of each line.
+/// Turn a config of nginx, HAProxy, Caddy or Traefik into a `weir.toml`, and report what becomes of each line.
 ///
 /// The result is printed on standard output, the report on standard error: how many lines are exact, and each that is equal by default,
 /// approximated (with what would tell the difference), not supported (with what to do) or without meaning (with the reason). The files are
@@ -60,7 +61,8 @@ const UNSUPPORTED: u8 = 4;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = with_exit_codes(EXAMPLES, EXIT_CODES))]
 pub(crate) struct ImportArguments {
-    /// The config. For HAProxy several, in their order; a folder stands for the files in it that end with `.cfg`.
+    /// The config. For HAProxy several, in their order; a folder stands for the files in it that end with `.cfg`. For Traefik several, too: the
+    /// static one and those with routers; without these, those that the static one names.
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// The product. Without it, told by the name of the first file, else by its text.
@@ -92,6 +94,8 @@ enum ImportedProduct {
     Haproxy,
     /// `Caddyfile`.
     Caddy,
+    /// Traefik's dynamic config in YAML, and its static one.
+    Traefik,
 }
 
 /// What is printed of an import.
@@ -142,6 +146,7 @@ fn format_of(arguments: &ImportArguments) -> Result<SourceFormat, CommandError> 
         Some(ImportedProduct::Nginx) => SourceFormat::Nginx,
         Some(ImportedProduct::Haproxy) => SourceFormat::Haproxy,
         Some(ImportedProduct::Caddy) => SourceFormat::Caddy,
+        Some(ImportedProduct::Traefik) => SourceFormat::Traefik,
         None if first.is_dir() => SourceFormat::Haproxy,
         None => {
             let name = first.display().to_string();
@@ -149,11 +154,15 @@ fn format_of(arguments: &ImportArguments) -> Result<SourceFormat, CommandError> 
             let text = ReadFiles::default().read(&name).unwrap_or_default();
             detect(&name, &text).ok_or_else(|| CommandError::Usage {
                 what: format!("{name}: neither its name nor its text says of which product it is a config"),
-                help: Some("say it with `--from nginx`, `--from haproxy` or `--from caddy`".to_owned()),
+                help: Some(
+                    "say it with `--from nginx`, `--from haproxy`, `--from caddy` or `--from traefik`"
+                        .to_owned(),
+                ),
             })?
         }
     };
-    if format != SourceFormat::Haproxy && arguments.files.len() > 1 {
+    let has_several = matches!(format, SourceFormat::Haproxy | SourceFormat::Traefik);
+    if !has_several && arguments.files.len() > 1 {
         return Err(CommandError::Usage {
             what: format!("{} has one config file, which includes the others", format.product()),
             help: Some("name that one; import several configs one by one".to_owned()),

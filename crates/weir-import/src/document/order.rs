@@ -1,6 +1,6 @@
 //! Whether the order of routes matters: not where the most specific one is always the first that matches.
 
-use crate::document::TomlValue;
+use super::TomlValue;
 
 type Matchers<'m> = &'m [(&'static str, TomlValue)];
 
@@ -15,7 +15,7 @@ fn are_unique(routes: &[Matchers<'_>]) -> bool {
 }
 
 /// Whether the default order of Weir might choose another route than the order of the file.
-pub(super) fn matters(routes: &[Matchers<'_>]) -> bool {
+pub(crate) fn matters(routes: &[Matchers<'_>]) -> bool {
     let all_by_host = routes.iter().all(|route| matches!(route, [("host" | "sni", _)]));
     if all_by_host && are_unique(routes) {
         return false;

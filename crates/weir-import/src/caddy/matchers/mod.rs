@@ -1,5 +1,7 @@
 //! Matchers: which requests a directive is for. Caddy compares paths without regard to case, and so do the expressions that come of them.
 
+mod expression;
+
 use std::collections::HashMap;
 
 use crate::report::Ledger;
@@ -211,10 +213,8 @@ fn matcher(words: &[&str], statement: &Statement, ledger: &Ledger) -> Result<Cad
             Ok(CaddyMatch { when, ..CaddyMatch::default() })
         }
         "not" => negated(values, statement, ledger).and_then(when),
-        "expression" => {
-            Err("write the expression as `when` of the route: see Conditions in docs/configuration.md"
-                .to_owned())
-        }
+        "expression" => when(expression::condition(&values.join(" "))?),
+        _ if values.is_empty() && kind.contains(['{', '(']) => when(expression::condition(kind)?),
         "file" => Err("files are looked for by `try_files` and `fallback` of `files`".to_owned()),
         other => Err(format!("Weir has no matcher `{other}`")),
     }
