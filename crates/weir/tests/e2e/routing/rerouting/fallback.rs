@@ -73,9 +73,11 @@ path = "/circle"
 files = { root = "site", fallback = "/circle/{path}" }
 [[listener.web.route]]
 path_regex = '^(.+)\.[0-9]+\.(js|css)$'
+priority = 1
 files = { root = "site", fallback = "{match.1}.{match.2}{query}" }
 [[listener.web.route]]
 path_regex = '^/group/(.+)$'
+priority = 2
 files = { root = "site", fallback = "{match.1}" }
 [[listener.web.route]]
 path = "/page"
