@@ -82,9 +82,7 @@ fn fields_of_clients_stay_here_where_the_route_says_so() {
              path = \"/bare\"
              upstream = \"app\"
              forward_headers = false
-             request_headers.set = {{ X-Own = \"{{header.x-secret}}\" }}
-             [[listener.web.route]]
-             upstream = \"app\""
+             request_headers.set = {{ X-Own = \"{{header.x-secret}}\" }}"
         ),
     ));
     let head = "Host: a.test\r\nCookie: a=1\r\nAuthorization: Basic eDp5\r\nX-Secret: s\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n\r\nabc";
