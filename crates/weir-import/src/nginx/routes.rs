@@ -1,6 +1,6 @@
 //! Routes of a server: what is in front of its locations, its locations, and what it does with all else.
 
-use super::actions::{FilesPlace, answer, denied, error_pages, files, redirect, status, unavailable};
+use super::actions::{FilesPlace, answer, closes, denied, error_pages, files, redirect, status, unavailable};
 use super::leaves::{features, passes};
 use super::locations::{self, NginxLocation, NginxMatcher, PASSES};
 use super::rewrite::{NAMES, NginxTest, NginxWay, NginxWayEnd, RewriteEnd};
@@ -506,6 +506,11 @@ fn finish<'s>(
     }
     error_pages(scope, table);
     features::apply(scope, draft, table);
+    if let NginxWayEnd::Return(statement) = way.end
+        && closes(statement)
+    {
+        features::close(draft, table, statement);
+    }
     if table.has("then") {
         let others: Vec<String> =
             table.keys().filter(|key| !OF_THEN.contains(key)).map(ToOwned::to_owned).collect();

@@ -16,8 +16,8 @@ pub(in crate::nginx) fn answer(scope: &Scope<'_>, statement: &Statement, route: 
             redirect_to(scope, statement, (url, code), route);
         }
         (Some(444), _) => {
-            let difference = "nginx closes the connection without an answer, Weir answers 403 without a body";
-            scope.ledger.approximated(statement, difference);
+            // A list closes the connection before this is sent.
+            scope.ledger.exact(statement);
             route.table("respond").set("status", 403, statement);
         }
         (Some(code @ 200..=599), text) => respond(scope, statement, (code, text), route),
@@ -28,6 +28,11 @@ pub(in crate::nginx) fn answer(scope: &Scope<'_>, statement: &Statement, route: 
             unavailable(statement, route);
         }
     }
+}
+
+/// Whether a `return` closes the connection without an answer.
+pub(in crate::nginx) fn closes(statement: &Statement) -> bool {
+    statement.words.get(1).is_some_and(|word| word.text == "444")
 }
 
 fn redirect_to(scope: &Scope<'_>, statement: &Statement, (url, status): (&str, i64), route: &mut DraftTable) {

@@ -19,7 +19,7 @@ pub(super) struct ProofOptions {
     /// Prove the import in place of printing it: start nginx or HAProxy on the file and Weir on the result, send both the same requests before
     /// the same servers, and report what differs. They run in a network and a copy of the file system of their own, which needs root; nothing
     /// that runs on the machine is touched.
-    #[arg(long, conflicts_with_all = ["output", "report", "accept_loss"])]
+    #[arg(long, conflicts_with_all = ["output", "report", "accept_loss", "shadow"])]
     pub(super) prove: bool,
     /// With `--prove`: the program of nginx or HAProxy. Without it, the one of the system.
     #[arg(long, value_name = "PATH", requires = "prove")]
@@ -46,10 +46,10 @@ pub(super) fn run(arguments: &ImportArguments) -> Result<ExitCode, CommandError>
     let from = match arguments.from {
         Some(ImportedProduct::Nginx) => Some("nginx"),
         Some(ImportedProduct::Haproxy) => Some("haproxy"),
-        Some(ImportedProduct::Caddy) => {
+        Some(ImportedProduct::Caddy | ImportedProduct::Traefik) => {
             return Err(CommandError::Usage {
-                what: "there is no proof of a Caddyfile".to_owned(),
-                help: Some("compare with copies of requests: docs/mirror.md".to_owned()),
+                what: "proofs are of configs of nginx and HAProxy".to_owned(),
+                help: Some("compare with copies of requests: `--shadow`".to_owned()),
             });
         }
         None => None,

@@ -171,6 +171,16 @@ fn place_name(scope: &Scope<'_>, fallback: &str) -> String {
     if text.is_empty() { fallback.to_owned() } else { super::upstreams::name_of(&text.replace('/', "-")) }
 }
 
+/// Closes the connections of all requests of a route, whatever other lists say: `return` comes before `allow` and `deny`.
+pub(in crate::nginx) fn close(draft: &mut Draft, route: &mut DraftTable, statement: &Statement) {
+    let mut list = DraftTable::default();
+    list.set("action", "close", statement);
+    list.set_plain("entries", vec!["0.0.0.0/0", "::/0"]);
+    let name = named(draft, "list", "closed", &list);
+    route.remove("satisfy");
+    route.set("lists", vec![name], statement);
+}
+
 /// Makes a table under a name, or finds one that is the same: `[list.NAME]` and its like. Returns its name.
 fn named(draft: &mut Draft, kind: &str, base: &str, table: &DraftTable) -> String {
     let tables = draft.table(&[kind]);
