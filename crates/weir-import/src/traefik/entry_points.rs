@@ -251,7 +251,7 @@ impl<'s> EntryPoint<'s> {
                 },
                 "keepalivemaxtime" => {
                     if let Some(time) = duration(ledger, part) {
-                        self.table.table("timeouts").set_beside("connection_age", time, part)
+                        self.table.table("timeouts").set_beside("connection_age", time, part);
                     }
                 }
                 _ => continue,

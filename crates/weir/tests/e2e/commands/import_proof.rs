@@ -117,7 +117,10 @@ fn what_stands_in_the_way_is_said() {
     let config = config.to_str().expect("temporary paths are UTF-8");
     said(prove(&file, &["--config", config]), &[config, "refuses to start"]);
     said(prove("/no/such/nginx.conf", &[]), &["/no/such/nginx.conf"]);
-    said(run(&["import", "--prove", "--from", "caddy", &file]), &["no proof of a Caddyfile"]);
+    said(
+        run(&["import", "--prove", "--from", "caddy", &file]),
+        &["proofs are of configs of nginx and HAProxy"],
+    );
     said(run(&["import", "--prove", "--output", "x", &file]), &["cannot be used with"]);
 
     // A weir that is alone.

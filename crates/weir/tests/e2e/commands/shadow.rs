@@ -179,7 +179,7 @@ fn nginx_itself_is_compared_over_tls_and_with_compressed_bodies() {
     let path = certificates.path().to_str().expect("temporary paths are UTF-8");
     let http = format!(
         "http {{\n  gzip on;\n  gzip_types text/plain;\n  gzip_proxied any;\n  server {{\n    listen {old} ssl;\n    server_name a.test;\n    \
-         ssl_certificate {path}/a.pem;\n    ssl_certificate_key {path}/a.key;\n    location / {{\n      proxy_pass http://{};\n    }}\n  }}\n}}\n",
+         ssl_certificate {path}/a.pem;\n    ssl_certificate_key {path}/a.key;\n    location / {{\n      proxy_http_version 1.1;\n      proxy_pass http://{};\n    }}\n  }}\n}}\n",
         app.address()
     );
     let nginx =
