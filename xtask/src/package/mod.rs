@@ -56,10 +56,10 @@ enum PackageKind {
 
 /// The largest program that a Debian package may hold: it had 22.1 million bytes before it read configs of other products (decision 276), and is to
 /// have 16. A dependency that doubles it is to be seen.
-const PROGRAM_BYTES_MAX: u64 = 25_000_000;
+const PROGRAM_BYTES_MAX: u64 = 24_500_000;
 
 /// The largest static program: it brings its C library, relocations that are not packed, and the client of Kubernetes.
-const STATIC_PROGRAM_BYTES_MAX: u64 = 34_300_000;
+const STATIC_PROGRAM_BYTES_MAX: u64 = 34_000_000;
 
 /// What `cargo xtask ci` runs.
 impl PackageArguments {
