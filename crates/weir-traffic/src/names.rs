@@ -1,6 +1,6 @@
 //! Names that requests ask for: which of them are known, which are being looked up, and who waits for what.
 //!
-//! A table of bounded size. A thousand requests for one new name are one lookup; a name that nobody uses makes room for another one, never one that a
+//! A table of bounded size. A thousand requests for one new name are one lookup; a name that no request uses makes room for another one, never one that a
 //! request holds. Pure: the caller looks names up, tells the time in milliseconds and wakes those who wait.
 
 use std::collections::{HashMap, VecDeque};
@@ -191,7 +191,7 @@ impl<W> NameTable<W> {
         self.limits = limits;
     }
 
-    /// A request asks for a name; `literal`: the address that it is itself. `is_busy` says of which names requests are under way, whoever holds them.
+    /// A request asks for a name; `literal`: the address that it is itself. `is_busy` says of which names requests are under way, on any worker.
     pub fn ask(
         &mut self,
         name: &str,

@@ -19,7 +19,7 @@ pub trait SourceFiles {
     /// A variable of the environment, for HAProxy's `"$NAME"` and Caddy's `{$NAME}`.
     fn variable(&self, name: &str) -> Option<String>;
 
-    /// The hash of a password that stands in the file, as `crypt(3)` writes it; nothing where none is made.
+    /// The hash of a password of the file, as `crypt(3)` writes it; nothing where none is made.
     fn password_hash(&self, _password: &str, _salt: &str) -> Option<String> {
         None
     }

@@ -76,7 +76,7 @@ fn fetch(call: &SampleCall<'_>, around: &Surroundings<'_>) -> AclSample {
     let name = call.name.strip_prefix("req.").unwrap_or(call.name);
     let argument = call.arguments.first().map(String::as_str).unwrap_or_default();
     match name {
-        // Rules look at the peer, whoever the peer says that the client is.
+        // Rules look at the peer, and not at the client that the peer names.
         "src" if around.trusts_peers => AclSample::of(SampleKind::Address(AclSubject::Address("peer_address".to_owned())), Some("{peer_address}".to_owned())),
         "src" => AclSample::of(SampleKind::Address(AclSubject::Source), Some("{client_address}".to_owned())),
         "dst" => AclSample::of(SampleKind::Address(AclSubject::Address("local_address".to_owned())), Some("{local_address}".to_owned())),

@@ -178,7 +178,7 @@ fn groups_in(source: &str, wanted: bool) -> Result<String, String> {
     Ok("()".repeat(groups))
 }
 
-/// `(.*)\\.((?!css|js).)*$`: what stands in front, and the words that are nowhere behind a dot. Behind the last dot is the least, so these words
+/// `(.*)\\.((?!css|js).)*$`: what comes first, and the words that are nowhere behind a dot. Behind the last dot is the least, so these words
 /// are asked for there: where another dot would do, the last one does.
 fn tempered(source: &str) -> Option<(&str, &str)> {
     let (before, rest) = source.split_once("(.*)\\.((?!").or_else(|| source.split_once("(.*)\\.(?:(?!"))?;

@@ -269,7 +269,7 @@ fn parts_of(replacement: &str) -> Option<Vec<UrlPart>> {
     Some(parts)
 }
 
-/// Where the group of this number stands in an expression, if it is for the host, right behind the scheme.
+/// Where an expression has the group of this number, if it is for the host, right behind the scheme.
 fn host_group(expression: &str, number: &str) -> Option<(usize, usize)> {
     let open = expression.find("://")? + 3;
     let groups = ["(.*)", "(.+)", "(.*?)", "(.+?)", "([^/]+)", "([^/]*)"];

@@ -285,7 +285,7 @@ impl ListenerPlan {
         let of_client = config.client_address_header.single();
         let stripped_trailers = names.clone().map(|mut names| {
             names.extend(own_id.map(Box::from));
-            // What names the client stands in the head: behind a body, it is never a word of the proxy.
+            // What names the client is read from the head: behind a body, it is never a word of the proxy.
             names.extend(of_client.map(|name| (**name).into()));
             StrippedFields::of_trailers(names, config.lenient.underscore_names).map(Arc::new)
         });

@@ -8,7 +8,7 @@ use super::servers::Seen;
 pub(super) struct Outcome {
     pub(super) answers: Vec<Answer>,
     pub(super) seen: Vec<Seen>,
-    /// The port of its listener as it stands in URLs.
+    /// The port of its listener as URLs have it.
     pub(super) port: String,
     /// Scheme and host of the request.
     pub(super) base: String,
