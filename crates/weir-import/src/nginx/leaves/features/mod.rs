@@ -175,7 +175,8 @@ fn place_name(scope: &Scope<'_>, fallback: &str) -> String {
 pub(in crate::nginx) fn close(draft: &mut Draft, route: &mut DraftTable, statement: &Statement) {
     let mut list = DraftTable::default();
     list.set("action", "close", statement);
-    list.set_plain("entries", vec!["0.0.0.0/0", "::/0"]);
+    // Of clients on Unix sockets as well, which have no address.
+    list.set_plain("when", "true");
     let name = named(draft, "list", "closed", &list);
     route.remove("satisfy");
     route.set("lists", vec![name], statement);
