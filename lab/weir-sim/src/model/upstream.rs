@@ -66,9 +66,7 @@ fn policy(section: &TableReader<'_>, name: &str) -> Policy {
             key: HashKey::ClientAddress(AddressPrefixes::default()),
             load_factor: LoadFactor::default(),
         },
-        "map-based-hash" => {
-            Policy::MapBasedHash { key: HashKey::ClientAddress(AddressPrefixes::default()) }
-        }
+        "map-based-hash" => Policy::MapBasedHash { key: HashKey::ClientAddress(AddressPrefixes::default()) },
         _ => {
             let hint = did_you_mean(name, Policy::NAMES)
                 .unwrap_or_else(|| format!("write {}", one_of(Policy::NAMES)));
