@@ -11,6 +11,7 @@ mod client_hello;
 pub mod fastcgi;
 pub mod http1;
 pub mod h2;
+mod multiplexed;
 pub mod grpc;
 pub mod resp;
 mod message;

@@ -6,19 +6,19 @@
 mod connection;
 mod stream;
 mod window;
-mod bucket;
 mod settings;
 mod head;
 mod hpack;
 mod fault;
 mod frame;
 
-pub use connection::{Block, BlockUse, ConnectionCodec, ConnectionLimits, Event, OpenBlock, Received, Role};
+pub use connection::{Block, BlockUse, ConnectionCodec, ConnectionLimits, Event, OpenBlock, Received};
 pub use fault::{ConnectionFault, StreamFault};
 pub use frame::{ErrorCode, FRAME_BYTES_MAX, FRAME_HEADER_BYTES, PREFACE};
-pub use head::{
-    BlockError, HeadWriter, RequestPseudoFields, read_request, read_response, read_trailers, skip_block,
-    switch_protocols,
-};
+pub use head::{BlockError, HeadWriter, read_request, read_response, read_trailers, skip_block};
 pub use hpack::{HpackDecoder, HpackEncoder, HpackError};
 pub use settings::{INITIAL_WINDOW, Settings};
+
+pub use crate::multiplexed::head::pseudo_fields::RequestPseudoFields;
+pub use crate::multiplexed::head::response::switch_protocols;
+pub use crate::multiplexed::role::Role;

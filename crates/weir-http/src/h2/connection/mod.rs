@@ -10,13 +10,14 @@ mod event;
 
 use std::ops::RangeInclusive;
 
-use super::bucket::Bucket;
 use super::fault::ConnectionFault;
 use super::frame::{ErrorCode, FRAME_BYTES_MAX, PREFACE, WINDOW_MAX, write_go_away, write_ping, write_reset};
 use super::settings::{INITIAL_WINDOW, Settings};
 use super::stream::Streams;
 use super::window::{ReceiveWindow, SendWindow};
 use crate::message::rule::Rule;
+use crate::multiplexed::bucket::Bucket;
+use crate::multiplexed::role::Role;
 use receive::Receiving;
 
 pub use event::{Block, BlockUse, Event, Received};
@@ -38,15 +39,6 @@ impl Default for ConnectionLimits {
     fn default() -> Self {
         Self { block_bytes_max: 32 * 1024, held_bytes_max: 1 << 20 }
     }
-}
-
-/// Which side of the connection we are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// The peer opens streams.
-    Server,
-    /// We open streams.
-    Client,
 }
 
 /// A connection of HTTP/2.

@@ -1,7 +1,7 @@
 //! Received frames, one after the other, and the states of streams that they change (RFC 9113 sections 5.1 and 6).
 
+use super::ConnectionCodec;
 use super::event::{Block, BlockUse, Event, Received};
-use super::{ConnectionCodec, Role};
 use crate::h2::fault::{ConnectionFault, StreamFault};
 use crate::h2::frame::{
     ErrorCode, FRAME_BYTES_MAX, FRAME_HEADER_BYTES, FrameHeader, FrameType, PREFACE, WINDOW_MAX, flag,
@@ -11,6 +11,7 @@ use crate::h2::settings::write_ack;
 use crate::h2::stream::Stream;
 use crate::h2::window::{ReceiveWindow, SendWindow};
 use crate::message::rule::Rule;
+use crate::multiplexed::role::Role;
 
 /// CONTINUATION frames of one header block; more is an attack (VU#421644).
 const CONTINUATIONS_MAX: u8 = 8;

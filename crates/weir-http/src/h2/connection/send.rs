@@ -1,11 +1,12 @@
 //! Frames of streams on their way out, and room that goes back to the peer.
 
-use super::{ConnectionCodec, Event, Role};
+use super::{ConnectionCodec, Event};
 use crate::h2::fault::{ConnectionFault, StreamFault};
 use crate::h2::frame::{
     ErrorCode, FRAME_HEADER_BYTES, FrameHeader, FrameType, WINDOW_MAX, flag, write_window_update,
 };
 use crate::message::rule::Rule;
+use crate::multiplexed::role::Role;
 
 /// A header block that is being written, from [`ConnectionCodec::begin_block`] to [`ConnectionCodec::end_block`].
 #[derive(Debug)]

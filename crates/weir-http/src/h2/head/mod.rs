@@ -1,17 +1,12 @@
 //! Heads of HTTP/2 (RFC 9113 section 8): header blocks to heads, checked in full, and heads to header blocks.
+//!
+//! What lines mean in a head is in `multiplexed/head`, which HTTP/3 has in common.
 
-mod request;
-mod cookie;
-mod response;
-mod trailers;
-mod block;
+mod reader;
 mod writer;
 
-pub use block::{BlockError, skip_block};
-pub use request::read_request;
-pub use response::{read_response, switch_protocols};
-pub use trailers::read_trailers;
-pub use writer::{HeadWriter, RequestPseudoFields};
+pub use reader::{BlockError, read_request, read_response, read_trailers, skip_block};
+pub use writer::HeadWriter;
 
 #[cfg(test)]
 mod tests;

@@ -16,6 +16,7 @@ use crate::message::request::{Expectation, RequestHead};
 use crate::message::response::ResponseHead;
 use crate::message::rule::Rule;
 use crate::message::target::TargetForm;
+use crate::multiplexed::head::pseudo_fields::RequestPseudoFields;
 
 /// A name and a value.
 type Line<'a> = (&'a str, &'a str);

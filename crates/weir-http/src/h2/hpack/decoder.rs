@@ -3,10 +3,11 @@
 //! It checks what the format demands, and keeps its table in step whatever the reader of the lines thinks of them.
 
 use super::error::HpackError;
-use super::line_class::LineClass;
-use super::line_table::LineTable;
 use super::static_table::{STATIC_LINES, static_line};
-use super::{TABLE_BYTES_MAX, huffman, integer};
+use crate::multiplexed::compression::decoded::{CompressedLines, DecodedLine};
+use crate::multiplexed::compression::line_class::LineClass;
+use crate::multiplexed::compression::line_table::LineTable;
+use crate::multiplexed::compression::{TABLE_BYTES_MAX, integer, string};
 
 /// Most changes of the size of the table in a block: to the lowest size since the last one, and to the present one.
 const SIZE_UPDATES_MAX: usize = 2;
@@ -21,13 +22,25 @@ pub struct HpackDecoder {
     size_max: usize,
 }
 
-/// A line that was appended to a text and ends with it.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::h2) struct DecodedLine {
-    /// Where the line starts.
-    pub(in crate::h2) start: usize,
-    pub(in crate::h2) name_len: usize,
-    pub(in crate::h2) class: LineClass,
+/// A header block, which is complete, and the decoder of its connection.
+pub(in crate::h2) struct HpackBlock<'a> {
+    pub(in crate::h2) decoder: &'a mut HpackDecoder,
+    pub(in crate::h2) bytes: &'a [u8],
+}
+
+impl CompressedLines for HpackBlock<'_> {
+    type Error = HpackError;
+
+    const CHANGE_TABLE: bool = true;
+
+    #[inline(always)]
+    fn decode<E: From<HpackError>>(
+        self,
+        text: &mut Vec<u8>,
+        take: impl FnMut(&mut Vec<u8>, DecodedLine) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.decoder.decode(self.bytes, text, take)
+    }
 }
 
 impl Default for HpackDecoder {
@@ -54,7 +67,7 @@ impl HpackDecoder {
     ///
     /// What is wrong with the block, or what `take` says.
     #[inline(always)]
-    pub(in crate::h2) fn decode<E: From<HpackError>>(
+    fn decode<E: From<HpackError>>(
         &mut self,
         block: &[u8],
         text: &mut Vec<u8>,
@@ -153,7 +166,7 @@ impl HpackDecoder {
         let index = integer::read(first, if is_kept { 6 } else { 4 }, rest)?;
         let start = text.len();
         let (name_len, name_class) = if index == 0 {
-            append_string(rest, text)?;
+            string::append_whole(rest, text)?;
             let name_len = text.len() - start;
             text.extend_from_slice(b": ");
             (name_len, None)
@@ -163,7 +176,7 @@ impl HpackDecoder {
             // The rule may be broken by the other value.
             (name_len, Some(class).filter(|class| class.broken.is_none()))
         };
-        append_string(rest, text)?;
+        string::append_whole(rest, text)?;
         text.extend_from_slice(b"\r\n");
         let line = &text[start..];
         let class = match name_class {
@@ -175,21 +188,6 @@ impl HpackDecoder {
         }
         Ok(DecodedLine { start, name_len, class })
     }
-}
-
-/// Appends the string (section 5.2) at the start of `rest`, off which it is taken.
-#[inline]
-fn append_string(rest: &mut &[u8], text: &mut Vec<u8>) -> Result<(), HpackError> {
-    let Some((&first, tail)) = rest.split_first() else { return Err(HpackError::Truncated) };
-    *rest = tail;
-    let len = integer::read(first, 7, rest)?;
-    let Some((string, tail)) = rest.split_at_checked(len) else { return Err(HpackError::Truncated) };
-    *rest = tail;
-    if first & 0x80 != 0 {
-        return huffman::decode(string, text);
-    }
-    text.extend_from_slice(string);
-    Ok(())
 }
 
 #[cfg(test)]

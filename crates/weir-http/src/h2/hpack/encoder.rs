@@ -4,16 +4,12 @@
 //! do (section 7.1). Only what enters the table is Huffman-coded: it is sent once for many times. Coding all else would cost more
 //! instructions per response than everything else here.
 
-use super::encoder_table::EncoderTable;
-use super::line_class::{counted_bytes, is_connection_field};
-use super::sent_line::{hash, make_lower_case};
 use super::static_table::{STATIC_LINES, static_name};
-use super::{LINE_OVERHEAD_BYTES, TABLE_BYTES_MAX, huffman, integer};
-use crate::bytes::{is_space, is_token, is_value_byte, trim};
-use crate::message::name::FieldName;
-
-/// Cookies that are shorter could be guessed, if their presence in a table could be found out (RFC 7541 section 7.1.3).
-const COOKIE_BYTES_GUESSABLE: usize = 20;
+use crate::multiplexed::compression::encoder_table::EncoderTable;
+use crate::multiplexed::compression::line_class::counted_bytes;
+use crate::multiplexed::compression::line_encoder::{LineEncoder, NewLine, lower_name};
+use crate::multiplexed::compression::sent_line::hash;
+use crate::multiplexed::compression::{TABLE_BYTES_MAX, integer, string};
 
 /// Encodes the header blocks that go out on one connection.
 ///
@@ -81,22 +77,22 @@ impl HpackEncoder {
 
 /// Writes the lines of one block.
 #[derive(Debug)]
-pub(in crate::h2) struct LineEncoder<'a> {
+pub(in crate::h2) struct BlockEncoder<'a> {
     encoder: &'a mut HpackEncoder,
     out: &'a mut Vec<u8>,
 }
 
-impl<'a> LineEncoder<'a> {
+impl<'a> BlockEncoder<'a> {
     /// Begins a block, which is appended to `out`.
     #[inline]
-    pub(in crate::h2) fn begin(encoder: &'a mut HpackEncoder, out: &'a mut Vec<u8>) -> LineEncoder<'a> {
+    pub(in crate::h2) fn begin(encoder: &'a mut HpackEncoder, out: &'a mut Vec<u8>) -> BlockEncoder<'a> {
         if let Some(lowest) = encoder.lowest_size_max.take() {
             if lowest < encoder.size_max {
                 integer::write(out, 0x20, 5, lowest);
             }
             integer::write(out, 0x20, 5, encoder.size_max);
         }
-        LineEncoder { encoder, out }
+        BlockEncoder { encoder, out }
     }
 
     /// Writes a line of the static table.
@@ -107,137 +103,14 @@ impl<'a> LineEncoder<'a> {
 
     /// Writes a pseudo-field, whose name is that of the static line with this index; 0 when there is none.
     pub(in crate::h2) fn pseudo_field(&mut self, name: &[u8], name_index: usize, value: &[u8]) {
-        let line = &mut self.encoder.line;
-        line.clear();
-        line.extend_from_slice(name);
-        line.extend_from_slice(b": ");
-        line.extend_from_slice(value);
-        line.extend_from_slice(b"\r\n");
-        self.write_line(name.len(), name_index);
-    }
-
-    /// Writes a field whose value `write_value` appends.
-    #[inline]
-    pub(in crate::h2) fn field_with(&mut self, name: &[u8], write_value: impl FnOnce(&mut Vec<u8>)) {
-        self.begin_field(name);
-        write_value(&mut self.encoder.line);
-        self.end_field(name.len());
-    }
-
-    /// The same, but no field when its value is empty.
-    #[inline]
-    pub(in crate::h2) fn field_unless_empty(&mut self, name: &[u8], write_value: impl FnOnce(&mut Vec<u8>)) {
-        self.begin_field(name);
-        write_value(&mut self.encoder.line);
-        if self.encoder.line.len() > name.len() + 2 {
-            self.end_field(name.len());
-        }
-    }
-
-    #[inline]
-    fn begin_field(&mut self, name: &[u8]) {
-        debug_assert!(is_token(name));
-        let line = &mut self.encoder.line;
-        line.clear();
-        line.extend_from_slice(name);
-        line.extend_from_slice(b": ");
-    }
-
-    #[inline]
-    fn end_field(&mut self, name_len: usize) {
-        self.encoder.line.extend_from_slice(b"\r\n");
-        let line = std::mem::take(&mut self.encoder.line);
-        let hash = hash(&line);
-        let is_known = self.write_known(&line, hash);
-        self.encoder.line = line;
-        if !is_known {
-            let known = match FieldName::recognise_start(&self.encoder.line) {
-                Some((known, len)) if len == name_len => known,
-                _ => FieldName::Other,
-            };
-            self.write_field(name_len, known, hash);
-        }
-    }
-
-    /// Writes a field that is a line already: `name: value` and the line end.
-    #[inline]
-    pub(in crate::h2) fn field_line(&mut self, line: &[u8], name_len: usize, known: FieldName) {
-        let hash = hash(line);
-        if !self.write_known(line, hash) {
-            self.encoder.line.clear();
-            self.encoder.line.extend_from_slice(line);
-            self.write_field(name_len, known, hash);
-        }
-    }
-
-    /// Writes the index of a line that the peer has; whether it has it.
-    #[inline]
-    fn write_known(&mut self, line: &[u8], hash: u32) -> bool {
-        let Some(age) = self.encoder.table.as_ref().and_then(|table| table.find(line, hash)) else {
-            return false;
-        };
-        integer::write(self.out, 0x80, 7, STATIC_LINES + 1 + age);
-        true
-    }
-
-    /// Writes the line of a field that the peer does not have. Its name is in any mixture of upper and lower case: it is found in the table
-    /// again by the same one.
-    fn write_field(&mut self, name_len: usize, known: FieldName, hash: u32) {
-        let line = &self.encoder.line;
-        let value = &line[name_len + 2..line.len() - 2];
-        debug_assert!(value.iter().all(|&byte| is_value_byte(byte)));
-        if has_edge_space(value) {
-            return self.write_trimmed(name_len, known);
-        }
-        // Callers leave these out; a message that had one would be refused.
-        if is_connection_field(known) || (known == FieldName::Te && !self.is_value(name_len, b"trailers")) {
+        self.begin_pseudo_field(name, value);
+        let hash = hash(&self.encoder.line);
+        if self.write_known_buf(hash) {
             return;
         }
-        let is_secret = match known {
-            FieldName::Authorization | FieldName::ProxyAuthorization | FieldName::SetCookie => true,
-            FieldName::Cookie => {
-                self.encoder.line.len() - LINE_OVERHEAD_BYTES - name_len < COOKIE_BYTES_GUESSABLE
-            }
-            _ => false,
-        };
-        let enters_table = !is_secret && self.enters_table(name_len, hash);
-        let line = &mut self.encoder.line;
-        make_lower_case(&mut line[..name_len]);
-        let name_index = static_name(known, &line[..name_len]);
-        match (enters_table, is_secret) {
-            (true, _) => self.write_literal(0x40, 6, name_len, name_index),
-            (false, true) => self.write_literal(0x10, 4, name_len, name_index),
-            (false, false) => self.write_literal(0, 4, name_len, name_index),
-        }
-    }
-
-    fn is_value(&self, name_len: usize, expected: &[u8]) -> bool {
-        let line = &self.encoder.line;
-        line[name_len + 2..line.len() - 2].eq_ignore_ascii_case(expected)
-    }
-
-    /// Writes the line without the white space around its value, which HTTP/1 and configs may have.
-    #[cold]
-    fn write_trimmed(&mut self, name_len: usize, known: FieldName) {
-        let line = &self.encoder.line;
-        let value = trim(&line[name_len + 2..line.len() - 2]);
-        let trimmed = [&line[..name_len + 2], value, b"\r\n"].concat();
-        self.field_line(&trimmed, name_len, known);
-    }
-
-    /// Writes the line of a pseudo-field, by its index where the peer has it.
-    #[inline]
-    fn write_line(&mut self, name_len: usize, name_index: usize) {
-        let line = std::mem::take(&mut self.encoder.line);
-        let hash = hash(&line);
-        let is_known = self.write_known(&line, hash);
-        self.encoder.line = line;
-        if is_known {
-            return;
-        }
-        match self.enters_table(name_len, hash) {
-            true => self.write_literal(0x40, 6, name_len, name_index),
-            false => self.write_literal(0, 4, name_len, name_index),
+        match self.enters_table(name.len(), hash) {
+            true => self.write_literal(0x40, 6, name.len(), name_index),
+            false => self.write_literal(0, 4, name.len(), name_index),
         }
     }
 
@@ -258,29 +131,38 @@ impl<'a> LineEncoder<'a> {
         let enters_table = pattern == 0x40;
         integer::write(out, pattern, prefix_bits, name_index);
         if name_index == 0 {
-            write_string(out, &line[..name_len], enters_table);
+            string::write(out, 0, 7, &line[..name_len], enters_table);
         }
-        write_string(out, &line[name_len + 2..line.len() - 2], enters_table);
+        string::write(out, 0, 7, &line[name_len + 2..line.len() - 2], enters_table);
     }
 }
 
-#[inline]
-fn has_edge_space(value: &[u8]) -> bool {
-    matches!((value.first(), value.last()), (Some(first), Some(last)) if is_space(*first) || is_space(*last))
-}
+impl LineEncoder for BlockEncoder<'_> {
+    #[inline]
+    fn buf(&mut self) -> &mut Vec<u8> {
+        &mut self.encoder.line
+    }
 
-/// Appends a string (section 5.2).
-#[inline]
-fn write_string(out: &mut Vec<u8>, string: &[u8], may_be_coded: bool) {
-    if may_be_coded {
-        let len = huffman::encoded_len(string);
-        if len < string.len() {
-            integer::write(out, 0x80, 7, len);
-            return huffman::encode(string, out);
+    #[inline]
+    fn write_known(&mut self, line: &[u8], hash: u32) -> bool {
+        let Some(age) = self.encoder.table.as_ref().and_then(|table| table.find(line, hash)) else {
+            return false;
+        };
+        integer::write(self.out, 0x80, 7, STATIC_LINES + 1 + age);
+        true
+    }
+
+    #[inline]
+    fn write_new(&mut self, new: NewLine) {
+        let NewLine { name_len, known, is_secret, hash } = new;
+        let enters_table = !is_secret && self.enters_table(name_len, hash);
+        let name_index = static_name(known, lower_name(&mut self.encoder.line, name_len));
+        match (enters_table, is_secret) {
+            (true, _) => self.write_literal(0x40, 6, name_len, name_index),
+            (false, true) => self.write_literal(0x10, 4, name_len, name_index),
+            (false, false) => self.write_literal(0, 4, name_len, name_index),
         }
     }
-    integer::write(out, 0, 7, string.len());
-    out.extend_from_slice(string);
 }
 
 #[cfg(test)]

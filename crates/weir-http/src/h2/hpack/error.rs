@@ -1,5 +1,7 @@
 //! What can be wrong with a header block as such.
 
+use crate::multiplexed::compression::coding_error::CodingError;
+
 /// Why a header block cannot be decoded. The tables of both sides may differ from then on, so the connection is lost: COMPRESSION_ERROR
 /// (RFC 9113 section 4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -22,4 +24,15 @@ pub enum HpackError {
     SizeUpdateTooLarge,
     /// The size of the table had to be lowered, and was not (section 4.2).
     MissingSizeUpdate,
+}
+
+impl From<CodingError> for HpackError {
+    fn from(error: CodingError) -> HpackError {
+        match error {
+            CodingError::Truncated => HpackError::Truncated,
+            CodingError::IntegerTooLong => HpackError::IntegerTooLong,
+            CodingError::EndOfString => HpackError::EndOfString,
+            CodingError::BadPadding => HpackError::BadPadding,
+        }
+    }
 }

@@ -1,15 +1,8 @@
 //! The static table (RFC 7541 appendix A), each entry as a line with its class.
 
-use super::line_class::{LineClass, LineName, is_connection_field};
 use crate::message::name::FieldName;
-use crate::message::rule::Rule;
-
-/// One entry.
-pub(super) struct StaticLine {
-    pub(super) line: &'static [u8],
-    pub(super) name_len: usize,
-    pub(super) class: LineClass,
-}
+use crate::multiplexed::compression::line_class::LineName;
+use crate::multiplexed::compression::static_line::{OTHER, StaticLine, known_names, static_class};
 
 /// Number of entries; the dynamic table has the indices behind them.
 pub(super) const STATIC_LINES: usize = 61;
@@ -35,20 +28,10 @@ macro_rules! static_lines {
         static LINES: [StaticLine; STATIC_LINES] = [$(StaticLine {
             line: concat!($name, ": ", $value, "\r\n").as_bytes(),
             name_len: $name.len(),
-            class: class($line_name),
+            class: static_class($line_name),
         },)+];
     };
 }
-
-const fn class(name: LineName) -> LineClass {
-    let broken = match name {
-        LineName::Field(known) if is_connection_field(known) => Some(Rule::ConnectionField),
-        _ => None,
-    };
-    LineClass { name, broken }
-}
-
-const OTHER: LineName = LineName::Field(FieldName::Other);
 
 static_lines! {
     ":authority" "" LineName::Authority,
@@ -115,18 +98,7 @@ static_lines! {
 }
 
 /// The index of the entry of each known name; 0 when there is none.
-static KNOWN_NAMES: [u8; FieldName::Other as usize + 1] = {
-    let mut names = [0; FieldName::Other as usize + 1];
-    let mut index = STATIC_LINES;
-    while index > 0 {
-        if let LineName::Field(known) = LINES[index - 1].class.name {
-            names[known as usize] = index as u8;
-        }
-        index -= 1;
-    }
-    names[FieldName::Other as usize] = 0;
-    names
-};
+static KNOWN_NAMES: [u8; FieldName::Other as usize + 1] = known_names(&LINES, 1, 0);
 
 /// The entry with a name that is not a known one; 0 when there is none.
 fn other_name(name: &[u8]) -> usize {
@@ -155,6 +127,7 @@ fn other_name(name: &[u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::multiplexed::compression::line_class::LineClass;
 
     #[test]
     fn entries_are_lines_of_their_class() {

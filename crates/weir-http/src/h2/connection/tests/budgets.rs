@@ -1,11 +1,12 @@
 //! What a peer may do often for a moment, but not for long; and that a well-behaved one may do it for ever.
 
 use super::wire::*;
-use crate::h2::connection::{ConnectionLimits, Role};
+use crate::h2::connection::ConnectionLimits;
 use crate::h2::fault::ConnectionFault;
 use crate::h2::frame::{ErrorCode, WINDOW_MAX};
 use crate::h2::settings::Settings;
 use crate::message::rule::Rule;
+use crate::multiplexed::role::Role;
 
 const fn calm(rule: Rule) -> ConnectionFault {
     ConnectionFault { code: ErrorCode::ENHANCE_YOUR_CALM, rule }

@@ -5,10 +5,11 @@ use proptest::prelude::{Just, Strategy, any, prop_assert_eq, prop_oneof, proptes
 use proptest::sample::select;
 
 use super::wire::*;
-use crate::h2::connection::{ConnectionLimits, Role};
+use crate::h2::connection::ConnectionLimits;
 use crate::h2::fault::ConnectionFault;
 use crate::h2::frame::PREFACE;
 use crate::h2::settings::Settings;
+use crate::multiplexed::role::Role;
 
 /// Frames as a client sends them, and now and then one that it must not send.
 fn any_frame() -> impl Strategy<Value = Vec<u8>> {

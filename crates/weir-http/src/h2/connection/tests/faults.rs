@@ -1,11 +1,12 @@
 //! Each rule of frames and streams, broken by exact bytes: the code that the peer is told, and whether the connection lives.
 
 use super::wire::*;
-use crate::h2::connection::{BlockUse, Role};
+use crate::h2::connection::BlockUse;
 use crate::h2::fault::{ConnectionFault, StreamFault};
 use crate::h2::frame::{ErrorCode, PREFACE, WINDOW_MAX};
 use crate::h2::settings::Settings;
 use crate::message::rule::Rule;
+use crate::multiplexed::role::Role;
 
 const PROTOCOL: ErrorCode = ErrorCode::PROTOCOL_ERROR;
 const CLOSED: ErrorCode = ErrorCode::STREAM_CLOSED;

@@ -6,11 +6,12 @@ use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, prop_assert, prop_assert_eq, prop_oneof, proptest};
 
 use super::wire::*;
-use crate::h2::connection::{ConnectionLimits, Role};
+use crate::h2::connection::ConnectionLimits;
 use crate::h2::fault::ConnectionFault;
 use crate::h2::frame::{ErrorCode, WINDOW_MAX};
 use crate::h2::settings::{INITIAL_WINDOW, Settings};
 use crate::message::rule::Rule;
+use crate::multiplexed::role::Role;
 
 /// A server with an open stream 1 whose window has this size.
 fn server(stream_window: u32, held_bytes_max: u32) -> End {

@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, VecDeque};
 use proptest::prelude::{any, proptest};
 
 use super::wire::*;
-use crate::h2::connection::{BlockUse, ConnectionLimits, Role};
+use crate::h2::connection::{BlockUse, ConnectionLimits};
 use crate::h2::frame::ErrorCode;
 use crate::h2::settings::Settings;
+use crate::multiplexed::role::Role;
 
 /// Steps in which all must be over: far more than any run takes.
 const STEPS_MAX: usize = 200_000;

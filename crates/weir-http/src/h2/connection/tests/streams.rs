@@ -1,9 +1,10 @@
 //! The life of streams: how they begin and end, in which order, and what is still taken when they are over.
 
 use super::wire::*;
-use crate::h2::connection::{BlockUse, ConnectionLimits, Role};
+use crate::h2::connection::{BlockUse, ConnectionLimits};
 use crate::h2::frame::{ErrorCode, PREFACE, WINDOW_MAX};
 use crate::h2::settings::Settings;
+use crate::multiplexed::role::Role;
 
 const CANCEL: ErrorCode = ErrorCode::CANCEL;
 

@@ -1,10 +1,11 @@
 //! Frames by their bytes, and one end of a connection that a test feeds with them.
 
-use crate::h2::connection::{Block, BlockUse, ConnectionCodec, ConnectionLimits, Event, Role};
+use crate::h2::connection::{Block, BlockUse, ConnectionCodec, ConnectionLimits, Event};
 use crate::h2::fault::{ConnectionFault, StreamFault};
 use crate::h2::frame::{ErrorCode, FRAME_HEADER_BYTES, FrameHeader, PREFACE};
 use crate::h2::settings::Settings;
 use crate::message::rule::Rule;
+use crate::multiplexed::role::Role;
 
 pub(super) const DATA: u8 = 0;
 pub(super) const HEADERS: u8 = 1;

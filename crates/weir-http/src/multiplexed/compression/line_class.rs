@@ -11,7 +11,7 @@ use crate::message::rule::Rule;
 
 /// The name of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::h2) enum LineName {
+pub(crate) enum LineName {
     /// `:method`
     Method,
     /// `:scheme`
@@ -30,21 +30,21 @@ pub(in crate::h2) enum LineName {
 
 /// The class of a line, two bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::h2) struct LineClass {
-    pub(in crate::h2) name: LineName,
+pub(crate) struct LineClass {
+    pub(crate) name: LineName,
     /// The rule that name or value break, wherever the line occurs.
-    pub(in crate::h2) broken: Option<Rule>,
+    pub(crate) broken: Option<Rule>,
 }
 
 /// What a line counts in a table and against the limits of a head (RFC 7541 section 4.1, RFC 9113 section 10.5.1).
 #[inline(always)]
-pub(in crate::h2) const fn counted_bytes(line_len: usize) -> usize {
+pub(crate) const fn counted_bytes(line_len: usize) -> usize {
     line_len - LINE_OVERHEAD_BYTES + ENTRY_OVERHEAD_BYTES
 }
 
 impl LineClass {
     /// The class of a line whose name has this length.
-    pub(super) fn new(line: &[u8], name_len: usize) -> LineClass {
+    pub(crate) fn new(line: &[u8], name_len: usize) -> LineClass {
         match classify_name(line, name_len) {
             Ok(name) => LineClass { name, broken: None }.with_value(line, name_len),
             Err(rule) => LineClass { name: LineName::Field(FieldName::Other), broken: Some(rule) },
@@ -53,7 +53,7 @@ impl LineClass {
 
     /// The class of a line with the same name as a valid one of this class, and another value.
     #[inline]
-    pub(super) fn with_value(self, line: &[u8], name_len: usize) -> LineClass {
+    pub(crate) fn with_value(self, line: &[u8], name_len: usize) -> LineClass {
         let value = &line[name_len + 2..line.len() - 2];
         LineClass { name: self.name, broken: check_value(self.name, value).err() }
     }
@@ -141,7 +141,7 @@ fn check_field(known: FieldName, value: &[u8]) -> Result<(), Rule> {
 
 /// Whether a field is about a connection of HTTP/1, and must not occur in HTTP/2 (RFC 9113 section 8.2.2).
 #[inline]
-pub(super) const fn is_connection_field(name: FieldName) -> bool {
+pub(crate) const fn is_connection_field(name: FieldName) -> bool {
     const SET: u64 = FieldName::Connection.bit()
         | FieldName::KeepAlive.bit()
         | FieldName::ProxyConnection.bit()

@@ -1,11 +1,10 @@
-//! The head of a request as a header block (RFC 9113 section 8.3.1), and `CONNECT` (section 8.5, RFC 8441).
+//! The head of a request (RFC 9113 section 8.3.1, RFC 9114 section 4.3.1), and `CONNECT` (RFC 9113 section 8.5, RFC 8441, RFC 9220).
 //!
 //! The result is the head that a request of HTTP/1 with the same meaning would have: `:authority` is its Host. What that could not
 //! carry, or what could be read in two ways, is refused. Must not decide what to answer.
 
-use super::block::{BlockError, BlockLimits, field, read_lines, value_span};
 use super::cookie::{CookieOutcome, join_cookie, regroup_cookies};
-use crate::h2::hpack::{DecodedLine, HpackDecoder, LineName};
+use super::section::{LineLimits, LinesError, field, read_lines, value_span};
 use crate::message::field_values::connection::ConnectionOptions;
 use crate::message::field_values::content_length;
 use crate::message::fields::Field;
@@ -16,47 +15,29 @@ use crate::message::request::RequestHead;
 use crate::message::rule::Rule;
 use crate::message::span::TextSpan;
 use crate::message::version::Version;
+use crate::multiplexed::compression::decoded::{CompressedLines, DecodedLine};
+use crate::multiplexed::compression::line_class::LineName;
 
-/// Reads the header block of a request into `head`, which was reset, and `text`, which is emptied first and which all spans of the head refer
+/// Reads the lines of a request into `head`, which was reset, and `text`, which is emptied first and which all spans of the head refer
 /// to then. The text ends with an empty line; its fields are lines one after another, whose names are in lower case.
-///
-/// Of `limits`, the rules that may be relaxed do not matter here. Whether `:protocol` may be sent at all is for the caller to check (RFC 8441
-/// section 3).
-///
-/// ```
-/// use weir_http::h2::{HpackDecoder, read_request};
-/// use weir_http::{Framing, FieldName, HeadLimits, RequestHead};
-///
-/// // RFC 7541 appendix C.3.1.
-/// let block = b"\x82\x86\x84\x41\x0fwww.example.com";
-/// let (mut decoder, mut head, mut text) = (HpackDecoder::new(), RequestHead::new(), Vec::new());
-/// read_request(&mut decoder, block, &mut head, &mut text, &HeadLimits::default(), true)?;
-///
-/// assert_eq!(head.path().of(&text), b"/");
-/// assert_eq!(head.host().of(&text), b"www.example.com");
-/// assert_eq!(head.body(), Framing::None);
-/// assert!(text.ends_with(b"\r\nhost: www.example.com\r\n\r\n"));
-/// # Ok::<(), weir_http::h2::BlockError>(())
-/// ```
 ///
 /// # Errors
 ///
-/// See [`BlockError`]; the head must be reset then.
-pub fn read_request(
-    decoder: &mut HpackDecoder,
-    block: &[u8],
+/// See [`LinesError`]; the head must be reset then.
+#[inline(always)]
+pub(crate) fn read_request_lines<L: CompressedLines>(
+    lines: L,
     head: &mut RequestHead,
     text: &mut Vec<u8>,
     limits: &HeadLimits,
+    version: Version,
     ends_stream: bool,
-) -> Result<(), BlockError> {
-    head.version = Version::Http2;
+) -> Result<(), LinesError<L::Error>> {
+    head.version = version;
     head.facts.is_open = !ends_stream;
     let mut reader = RequestReader { head, pseudo: PseudoFields::default(), progress: Progress::default() };
-    read_lines(decoder, block, text, BlockLimits::of_head(limits), |text, line| {
-        reader.read_line(text, line)
-    })?;
-    reader.finish(text, limits).map_err(BlockError::Malformed)
+    read_lines(lines, text, LineLimits::of_head(limits), |text, line| reader.read_line(text, line))?;
+    reader.finish(text, limits).map_err(LinesError::Malformed)
 }
 
 /// A head that is being filled.
@@ -209,7 +190,7 @@ impl RequestReader<'_> {
         match path.of(text) {
             [b'/', ..] => {}
             b"*" if method == Method::Options => {}
-            // In HTTP/1 an absolute target would go on here, in whose place HTTP/2 has scheme and authority.
+            // In HTTP/1 an absolute target would go on here, in whose place these versions have scheme and authority.
             _ => return Err(Rule::BadTarget),
         }
         self.head.target.read(text, path, method, limits)?;

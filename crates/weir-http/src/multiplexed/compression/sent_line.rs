@@ -29,7 +29,7 @@ fn lower_case(word: [u8; WORD_BYTES]) -> [u8; WORD_BYTES] {
 
 /// A hash of a line. It need not withstand anyone: see `EncoderTable`.
 #[inline]
-pub(super) fn hash(line: &[u8]) -> u32 {
+pub(crate) fn hash(line: &[u8]) -> u32 {
     let (words, rest) = line.as_chunks();
     let mut hash = line.len() as u64;
     for word in words {

@@ -8,7 +8,7 @@ const EARNED_MAX: u32 = 100_000;
 
 /// A budget with a refill per second. Time is in milliseconds from any fixed moment.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bucket {
+pub(crate) struct Bucket {
     /// In parts.
     left: u32,
     filled_at: u64,
@@ -18,12 +18,12 @@ pub(super) struct Bucket {
 
 impl Bucket {
     /// A full one, of at most 65 535.
-    pub(super) const fn new(size: u16, per_second: u16) -> Self {
+    pub(crate) const fn new(size: u16, per_second: u16) -> Self {
         Self { left: size as u32 * PARTS, filled_at: 0, size, per_second }
     }
 
     /// Takes one; `false` when none is left.
-    pub(super) fn take(&mut self, now: u64) -> bool {
+    pub(crate) fn take(&mut self, now: u64) -> bool {
         if self.left < PARTS {
             self.refill(now);
         }
@@ -35,7 +35,7 @@ impl Bucket {
     }
 
     /// Puts some back, also beyond the size: a peer may take late, and all at once, what it has earned before.
-    pub(super) fn earn(&mut self, count: u16) {
+    pub(crate) fn earn(&mut self, count: u16) {
         self.left = self.left.saturating_add(u32::from(count) * PARTS).min(EARNED_MAX * PARTS);
     }
 

@@ -13,7 +13,7 @@ const SEEN: usize = 128;
 
 /// The lines of one side of a connection.
 #[derive(Debug, Clone)]
-pub(super) struct EncoderTable {
+pub(crate) struct EncoderTable {
     /// Each with its hash.
     lines: LineTable<u32>,
     /// The number of a line, by its hash.
@@ -36,7 +36,7 @@ struct LineSlot {
 const _: () = assert!(super::TABLE_BYTES_MAX / super::ENTRY_OVERHEAD_BYTES <= SLOTS / 2);
 
 impl EncoderTable {
-    pub(super) fn new(size_max: usize) -> EncoderTable {
+    pub(crate) fn new(size_max: usize) -> EncoderTable {
         EncoderTable {
             lines: LineTable::new(size_max),
             slots: [LineSlot::default(); SLOTS],
@@ -45,13 +45,13 @@ impl EncoderTable {
         }
     }
 
-    pub(super) fn set_size_max(&mut self, size_max: usize) {
+    pub(crate) fn set_size_max(&mut self, size_max: usize) {
         self.lines.set_size_max(size_max);
     }
 
     /// How many lines were added since this one; `None` when it is not in the table.
     #[inline]
-    pub(super) fn find(&self, line: &[u8], hash: u32) -> Option<usize> {
+    pub(crate) fn find(&self, line: &[u8], hash: u32) -> Option<usize> {
         let slots = (0..PROBES).map(|probe| self.slots[slot(hash, probe)]);
         slots.filter(|slot| slot.tag == tag(hash)).map(|slot| self.age(slot)).find(|&age| {
             self.lines.get(age).is_some_and(|stored| stored.detail == hash && stored.line == line)
@@ -65,7 +65,7 @@ impl EncoderTable {
     }
 
     /// Adds a line, for which the oldest ones go.
-    pub(super) fn insert(&mut self, line: &[u8], name_len: usize, hash: u32) {
+    pub(crate) fn insert(&mut self, line: &[u8], name_len: usize, hash: u32) {
         self.lines.insert(line, name_len, hash);
         let slots = (0..PROBES).map(|probe| slot(hash, probe));
         let oldest = slots.max_by_key(|&slot| self.age(self.slots[slot])).unwrap_or_default();
@@ -75,14 +75,14 @@ impl EncoderTable {
 
     /// Whether a line with this hash was seen lately; from now on it was.
     #[inline]
-    pub(super) fn was_seen(&mut self, hash: u32) -> bool {
+    pub(crate) fn was_seen(&mut self, hash: u32) -> bool {
         // Zero is no part of any hash.
         let part = (hash >> 16) as u16 | 1;
         std::mem::replace(&mut self.seen[hash as usize % SEEN], part) == part
     }
 
     #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.lines.len()
     }
 }

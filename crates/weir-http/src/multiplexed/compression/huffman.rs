@@ -3,7 +3,7 @@
 //! The code is canonical: codes ascend with their length, and with the symbol where the length is the same. So all tables follow from the
 //! lengths alone, and the compiler makes them.
 
-use super::error::HpackError;
+use super::coding_error::CodingError;
 
 /// Lengths of the codes of all bytes, in bits. The end of a string has the last code, of 30 ones.
 const LENGTHS: [u8; 256] = [
@@ -127,7 +127,7 @@ impl BitBuffer<'_> {
 
     /// The next symbol, which is not taken yet. What is missing at the end counts as ones.
     #[inline(always)]
-    fn peek(&self) -> Result<Symbol, HpackError> {
+    fn peek(&self) -> Result<Symbol, CodingError> {
         let symbol = TABLES.short[(self.bits >> (64 - SHORT_BITS)) as usize];
         if symbol.code_bits > 0 { Ok(symbol) } else { long_symbol((self.bits >> 32) as u32) }
     }
@@ -141,19 +141,19 @@ impl BitBuffer<'_> {
 
 /// The symbol with a long code that `next` starts with.
 #[cold]
-fn long_symbol(next: u32) -> Result<Symbol, HpackError> {
+fn long_symbol(next: u32) -> Result<Symbol, CodingError> {
     let bits = (SHORT_BITS + 1..=CODE_BITS_MAX).rev().find(|&bits| next >= TABLES.lengths[bits].first);
     let bits = bits.unwrap_or(CODE_BITS_MAX);
     let CodeLength { first, shorter } = TABLES.lengths[bits];
     let position = shorter + ((next - first) >> (32 - bits));
     match TABLES.ordered.get(position as usize) {
         Some(&byte) => Ok(Symbol { byte, code_bits: bits as u8 }),
-        None => Err(HpackError::EndOfString),
+        None => Err(CodingError::EndOfString),
     }
 }
 
 /// Appends the bytes that `encoded` stands for.
-pub(super) fn decode(encoded: &[u8], out: &mut Vec<u8>) -> Result<(), HpackError> {
+pub(crate) fn decode(encoded: &[u8], out: &mut Vec<u8>) -> Result<(), CodingError> {
     let start = out.len();
     out.resize(start + encoded.len() * 8 / CODE_BITS_MIN, 0);
     let len = decode_into(encoded, &mut out[start..])?;
@@ -162,7 +162,7 @@ pub(super) fn decode(encoded: &[u8], out: &mut Vec<u8>) -> Result<(), HpackError
 }
 
 /// Writes the bytes that `encoded` stands for to the front of `to`, which has room for them. Gives their number.
-fn decode_into(encoded: &[u8], to: &mut [u8]) -> Result<usize, HpackError> {
+fn decode_into(encoded: &[u8], to: &mut [u8]) -> Result<usize, CodingError> {
     let mut buffer = BitBuffer { bits: 0, len: 0, rest: encoded };
     let mut len = 0;
     loop {
@@ -190,7 +190,7 @@ fn decode_into(encoded: &[u8], to: &mut [u8]) -> Result<usize, HpackError> {
     while buffer.bits != u64::MAX {
         let symbol = buffer.peek()?;
         if usize::from(symbol.code_bits) > buffer.len {
-            return Err(HpackError::BadPadding);
+            return Err(CodingError::BadPadding);
         }
         to[len] = symbol.byte;
         len += 1;
@@ -199,19 +199,19 @@ fn decode_into(encoded: &[u8], to: &mut [u8]) -> Result<usize, HpackError> {
     }
     match buffer.len {
         0..8 => Ok(len),
-        CODE_BITS_MAX.. => Err(HpackError::EndOfString),
-        _ => Err(HpackError::BadPadding),
+        CODE_BITS_MAX.. => Err(CodingError::EndOfString),
+        _ => Err(CodingError::BadPadding),
     }
 }
 
 /// Number of bytes that `bytes` have when they are encoded.
-pub(super) fn encoded_len(bytes: &[u8]) -> usize {
+pub(crate) fn encoded_len(bytes: &[u8]) -> usize {
     let bits: usize = bytes.iter().map(|&byte| usize::from(LENGTHS[usize::from(byte)])).sum();
     bits.div_ceil(8)
 }
 
 /// Appends `bytes`, encoded.
-pub(super) fn encode(bytes: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn encode(bytes: &[u8], out: &mut Vec<u8>) {
     let (mut bits, mut len) = (0_u64, 0);
     for &byte in bytes {
         let code_bits = u32::from(LENGTHS[usize::from(byte)]);
@@ -236,7 +236,7 @@ mod tests {
 
     use super::*;
 
-    fn decoded(encoded: &[u8]) -> Result<Vec<u8>, HpackError> {
+    fn decoded(encoded: &[u8]) -> Result<Vec<u8>, CodingError> {
         let mut out = b"before".to_vec();
         decode(encoded, &mut out).map(|()| out.split_off(6))
     }
@@ -281,25 +281,25 @@ mod tests {
     fn padding_is_less_than_a_byte_of_ones() {
         // `a` is 00011.
         assert_eq!(decoded(&[0b0001_1111]), Ok(b"a".to_vec()));
-        assert_eq!(decoded(&[0b0001_1110]), Err(HpackError::BadPadding));
-        assert_eq!(decoded(&[0b0001_1111, 0xff]), Err(HpackError::BadPadding));
+        assert_eq!(decoded(&[0b0001_1110]), Err(CodingError::BadPadding));
+        assert_eq!(decoded(&[0b0001_1111, 0xff]), Err(CodingError::BadPadding));
         assert_eq!(decoded(&[]), Ok(vec![]));
-        assert_eq!(decoded(&[0xff]), Err(HpackError::BadPadding));
-        assert_eq!(decoded(&[0xff, 0xff, 0xff]), Err(HpackError::BadPadding));
+        assert_eq!(decoded(&[0xff]), Err(CodingError::BadPadding));
+        assert_eq!(decoded(&[0xff, 0xff, 0xff]), Err(CodingError::BadPadding));
         // `&` is 11111000, so nothing is padded.
         assert_eq!(decoded(&[0b1111_1000]), Ok(b"&".to_vec()));
-        assert_eq!(decoded(&[0b1111_1000, 0xff]), Err(HpackError::BadPadding));
+        assert_eq!(decoded(&[0b1111_1000, 0xff]), Err(CodingError::BadPadding));
         // Five, four and seven bits of a code of which more are missing.
-        assert_eq!(decoded(&[0b0001_1011]), Err(HpackError::BadPadding));
-        assert_eq!(decoded(&[0b1111_1110]), Err(HpackError::BadPadding));
+        assert_eq!(decoded(&[0b0001_1011]), Err(CodingError::BadPadding));
+        assert_eq!(decoded(&[0b1111_1110]), Err(CodingError::BadPadding));
     }
 
     #[test]
     fn the_end_of_a_string_is_never_sent() {
-        assert_eq!(decoded(&[0xff, 0xff, 0xff, 0xff]), Err(HpackError::EndOfString));
-        assert_eq!(decoded(&[0xff, 0xff, 0xff, 0xfc]), Err(HpackError::EndOfString));
-        assert_eq!(decoded(&[0x1f, 0xff, 0xff, 0xff, 0xff, 0xff]), Err(HpackError::EndOfString));
-        assert_eq!(decoded(&[0xff; 40]), Err(HpackError::EndOfString));
+        assert_eq!(decoded(&[0xff, 0xff, 0xff, 0xff]), Err(CodingError::EndOfString));
+        assert_eq!(decoded(&[0xff, 0xff, 0xff, 0xfc]), Err(CodingError::EndOfString));
+        assert_eq!(decoded(&[0x1f, 0xff, 0xff, 0xff, 0xff, 0xff]), Err(CodingError::EndOfString));
+        assert_eq!(decoded(&[0xff; 40]), Err(CodingError::EndOfString));
         // One bit less than that is the code of byte 22.
         assert_eq!(decoded(&[0xff, 0xff, 0xff, 0xfb]), Ok(vec![22]));
     }

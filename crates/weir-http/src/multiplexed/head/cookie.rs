@@ -4,7 +4,7 @@ use crate::message::fields::{Field, Fields};
 use crate::message::name::FieldName;
 
 /// What was done with one part of a cookie.
-pub(super) enum CookieOutcome {
+pub(crate) enum CookieOutcome {
     /// It is the first one, and a field of its own.
     First,
     /// It was joined to the one before it and is no field.
@@ -14,7 +14,7 @@ pub(super) enum CookieOutcome {
 }
 
 /// Joins the part of a cookie with which `text` ends to the one before it.
-pub(super) fn join_cookie(text: &mut Vec<u8>, fields: &mut Fields, part: &Field) -> CookieOutcome {
+pub(crate) fn join_cookie(text: &mut Vec<u8>, fields: &mut Fields, part: &Field) -> CookieOutcome {
     if !fields.contains(FieldName::Cookie) {
         return CookieOutcome::First;
     }
@@ -36,7 +36,7 @@ pub(super) fn join_cookie(text: &mut Vec<u8>, fields: &mut Fields, part: &Field)
 
 /// Joins all cookies to the first one of them. The fields are at the end of `text`.
 #[cold]
-pub(super) fn regroup_cookies(text: &mut Vec<u8>, fields: &mut Fields) {
+pub(crate) fn regroup_cookies(text: &mut Vec<u8>, fields: &mut Fields) {
     let Some(first) = fields.as_slice().first() else { return };
     let old_text = text.clone();
     text.truncate(first.name.start as usize);

@@ -9,7 +9,7 @@ use super::line_class::counted_bytes;
 
 /// The last lines, each with a detail of its own.
 #[derive(Debug, Clone)]
-pub(super) struct LineTable<T> {
+pub(crate) struct LineTable<T> {
     /// The lines, oldest first, behind those that are gone already.
     text: Vec<u8>,
     lines: VecDeque<TableLine<T>>,
@@ -31,32 +31,32 @@ struct TableLine<T> {
 }
 
 /// A line of a table.
-pub(super) struct StoredLine<'a, T> {
-    pub(super) line: &'a [u8],
-    pub(super) name_len: usize,
-    pub(super) detail: T,
+pub(crate) struct StoredLine<'a, T> {
+    pub(crate) line: &'a [u8],
+    pub(crate) name_len: usize,
+    pub(crate) detail: T,
 }
 
 impl<T: Copy> LineTable<T> {
     /// An empty table, nothing allocated. `size_max` is below 2^16.
-    pub(super) const fn new(size_max: usize) -> LineTable<T> {
+    pub(crate) const fn new(size_max: usize) -> LineTable<T> {
         LineTable { text: Vec::new(), lines: VecDeque::new(), text_start: 0, size: 0, size_max }
     }
 
     /// Number of lines.
     #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.lines.len()
     }
 
     #[inline]
-    pub(super) const fn size_max(&self) -> usize {
+    pub(crate) const fn size_max(&self) -> usize {
         self.size_max
     }
 
     /// The line that came in as the last but `age`.
     #[inline(always)]
-    pub(super) fn get(&self, age: usize) -> Option<StoredLine<'_, T>> {
+    pub(crate) fn get(&self, age: usize) -> Option<StoredLine<'_, T>> {
         let line = self.lines.get(self.lines.len().wrapping_sub(age).wrapping_sub(1))?;
         let start = line.start.wrapping_sub(self.text_start) as usize;
         let text = self.text.get(start..start + usize::from(line.len))?;
@@ -64,7 +64,7 @@ impl<T: Copy> LineTable<T> {
     }
 
     /// Adds a line, for which the oldest ones go. One that is larger than the table empties it and is not kept.
-    pub(super) fn insert(&mut self, line: &[u8], name_len: usize, detail: T) {
+    pub(crate) fn insert(&mut self, line: &[u8], name_len: usize, detail: T) {
         let size = counted_bytes(line.len());
         if size > self.size_max {
             self.shrink(0);
@@ -82,7 +82,7 @@ impl<T: Copy> LineTable<T> {
     }
 
     /// Changes the size that the table may have, for which the oldest lines go.
-    pub(super) fn set_size_max(&mut self, size_max: usize) {
+    pub(crate) fn set_size_max(&mut self, size_max: usize) {
         self.size_max = size_max;
         self.shrink(size_max);
     }

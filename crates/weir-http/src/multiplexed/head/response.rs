@@ -1,9 +1,8 @@
-//! The head of a response as a header block (RFC 9113 section 8.3.2).
+//! The head of a response (RFC 9113 section 8.3.2, RFC 9114 section 4.3.2).
 //!
 //! As strict as that of a request: a response that HTTP/1 could not carry, or that could be read in two ways, is refused here.
 
-use super::block::{BlockError, BlockLimits, field, read_lines, value_span};
-use crate::h2::hpack::{DecodedLine, HpackDecoder, LineName};
+use super::section::{LineLimits, LinesError, field, read_lines, value_span};
 use crate::message::field_values::content_length;
 use crate::message::fields::Field;
 use crate::message::framing::Framing;
@@ -13,33 +12,36 @@ use crate::message::response::ResponseHead;
 use crate::message::rule::Rule;
 use crate::message::span::TextSpan;
 use crate::message::version::Version;
+use crate::multiplexed::compression::decoded::{CompressedLines, DecodedLine};
+use crate::multiplexed::compression::line_class::LineName;
 
-/// Reads the header block of a response, final or interim, into `head`, which was reset, and `text`, as [`super::read_request`] does.
+/// Reads the lines of a response, final or interim, into `head`, which was reset, and `text`, as `read_request_lines` does.
 ///
 /// Whether the body is as long as its Content-Length says is for the caller to check: that takes the method of the request.
 ///
 /// # Errors
 ///
-/// See [`BlockError`]; the head must be reset then.
-pub fn read_response(
-    decoder: &mut HpackDecoder,
-    block: &[u8],
+/// See [`LinesError`]; the head must be reset then.
+#[inline(always)]
+pub(crate) fn read_response_lines<L: CompressedLines>(
+    lines: L,
     head: &mut ResponseHead,
     text: &mut Vec<u8>,
     limits: &HeadLimits,
+    version: Version,
     ends_stream: bool,
-) -> Result<(), BlockError> {
-    head.version = Version::Http2;
+) -> Result<(), LinesError<L::Error>> {
+    head.version = version;
     head.without_length = if ends_stream { Framing::Length(0) } else { Framing::Delimited };
     let status_max = if limits.lenient.high_status { 999 } else { 599 };
-    read_lines(decoder, block, text, BlockLimits::of_head(limits), |text, line| {
+    read_lines(lines, text, LineLimits::of_head(limits), |text, line| {
         read_line(head, text, line, status_max)
     })?;
     text.extend_from_slice(b"\r\n");
     match head.status {
-        0 => Err(BlockError::Malformed(Rule::MissingPseudoField)),
-        101 => Err(BlockError::Malformed(Rule::SwitchingProtocols)),
-        100..200 if ends_stream => Err(BlockError::Malformed(Rule::InterimEndsStream)),
+        0 => Err(LinesError::Malformed(Rule::MissingPseudoField)),
+        101 => Err(LinesError::Malformed(Rule::SwitchingProtocols)),
+        100..200 if ends_stream => Err(LinesError::Malformed(Rule::InterimEndsStream)),
         _ => Ok(()),
     }
 }
