@@ -6,7 +6,7 @@
 /// Declares [`Rule`] together with its stable name and the sentence that explains it.
 macro_rules! rules {
     ($($variant:ident $name:literal $source:literal $sentence:literal,)+) => {
-        /// A rule of RFC 9110, RFC 9112 or RFC 9113 (or a limit of Weir) that a message broke.
+        /// A rule of RFC 9110, RFC 9112, RFC 9113 or RFC 9114 (or a limit of Weir) that a message broke.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum Rule {
@@ -131,6 +131,29 @@ rules! {
     Http2EmptyDataFlood "http2-empty-data-flood" "limit" "There were more DATA frames without data than the limit.",
     Http2ClosedStreamFlood "http2-closed-stream-flood" "limit" "There were more frames on streams that are over than the limit.",
     Http2OtherFrameFlood "http2-other-frame-flood" "limit" "There were more frames of unknown or rare types than the limit.",
+    Http3UnexpectedFrame "http3-unexpected-frame" "RFC 9114 section 7" "A frame is on a stream, or at a place of it, where its type is not allowed.",
+    Http3BadFrame "http3-bad-frame" "RFC 9114 section 7.1" "A frame is cut by the end of its stream, or its payload does not fit its type.",
+    Http3BadId "http3-bad-id" "RFC 9114 section 8.1" "A stream or push ID cannot be, or is larger than the one before.",
+    Http3RequestIncomplete "http3-request-incomplete" "RFC 9114 section 4.1" "A stream ends before its request is complete.",
+    Http3SettingsMissing "http3-settings-missing" "RFC 9114 section 6.2.1" "The first frame of the control stream is not SETTINGS.",
+    Http3BadSetting "http3-bad-setting" "RFC 9114 section 7.2.4" "A setting is not allowed, has a value that is not, or comes twice.",
+    Http3TooManySettings "http3-too-many-settings" "limit" "A SETTINGS frame has more settings than the limit.",
+    Http3BadStream "http3-bad-stream" "RFC 9114 section 6" "A stream was opened that the peer must not open, or a second one of a kind of which there is one.",
+    Http3CriticalStreamClosed "http3-critical-stream-closed" "RFC 9114 section 6.2.1" "A control stream, or a stream of QPACK, was closed.",
+    Http3BadFieldSection "http3-bad-field-section" "RFC 9204 section 2.2" "A field section cannot be decoded.",
+    Http3BadEncoderStream "http3-bad-encoder-stream" "RFC 9204 section 4.3" "An instruction on the encoder stream cannot be followed.",
+    Http3BadDecoderStream "http3-bad-decoder-stream" "RFC 9204 section 4.4" "An instruction on the decoder stream cannot be followed.",
+    Http3TooManyBlocked "http3-too-many-blocked" "RFC 9204 section 2.1.2" "More streams wait for entries of the dynamic table than the limit.",
+    Http3BlockedTooLarge "http3-blocked-too-large" "limit" "The field sections that wait for entries of the dynamic table are larger than the limit.",
+    Http3TooManyResets "http3-too-many-resets" "limit" "The peer reset or stopped streams more often than the limit.",
+    Http3TooManyFaults "http3-too-many-faults" "limit" "The peer made Weir reset streams by faults more often than the limit.",
+    Http3EmptyDataFlood "http3-empty-data-flood" "limit" "There were more DATA frames without data than the limit.",
+    Http3PriorityFlood "http3-priority-flood" "limit" "There were more PRIORITY_UPDATE frames than the limit.",
+    Http3ControlFlood "http3-control-flood" "limit" "There were more GOAWAY, CANCEL_PUSH and MAX_PUSH_ID frames than the limit.",
+    Http3UnknownFrameFlood "http3-unknown-frame-flood" "limit" "There were more frames of unknown types than the limit.",
+    Http3StreamFlood "http3-stream-flood" "limit" "There were more unidirectional streams of unknown types than the limit.",
+    Http3EncoderFlood "http3-encoder-flood" "limit" "There were more instructions on the encoder stream than the limit, and than requests came with.",
+    Http3AcknowledgementFlood "http3-acknowledgement-flood" "limit" "The peer does not read the decoder stream, and makes Weir write more to it than the limit.",
 }
 
 #[cfg(test)]

@@ -13,6 +13,8 @@ pub enum Version {
     Http11,
     /// HTTP/2
     Http2,
+    /// HTTP/3
+    Http3,
 }
 
 impl Version {
@@ -25,6 +27,7 @@ impl Version {
             Version::Http10 => "HTTP/1.0",
             Version::Http11 => "HTTP/1.1",
             Version::Http2 => "HTTP/2.0",
+            Version::Http3 => "HTTP/3.0",
         }
     }
 
@@ -35,6 +38,7 @@ impl Version {
             Version::Http10 => b"HTTP/1.0",
             Version::Http11 => b"HTTP/1.1",
             Version::Http2 => b"HTTP/2.0",
+            Version::Http3 => b"HTTP/3.0",
         }
     }
 
@@ -74,7 +78,7 @@ mod tests {
 
     #[test]
     fn text_and_bytes_are_the_same() {
-        for version in [Version::Http10, Version::Http11, Version::Http2] {
+        for version in [Version::Http10, Version::Http11, Version::Http2, Version::Http3] {
             assert_eq!(version.as_str().as_bytes(), version.as_bytes());
         }
     }

@@ -15,7 +15,7 @@ pub(super) const fn request_status(rule: Rule) -> Option<u16> {
         Rule::HeadTooLarge | Rule::TooManyFields | Rule::TrailersTooLarge => 431,
         Rule::MethodTooLong | Rule::UnknownTransferCoding => 501,
         Rule::UnsupportedVersion | Rule::Http2Preface => 505,
-        _ if is_frame_rule(rule) => return None,
+        _ if is_frame_rule(rule) || is_http3_rule(rule) => return None,
         _ => 400,
     })
 }
@@ -62,6 +62,8 @@ pub(super) const fn response_phases(rule: Rule) -> &'static [Phase] {
         | Rule::HostDiffers
         | Rule::GrpcWebText => &[],
         Rule::Http2BadPreface | Rule::Http2TooManyResets | Rule::Http2TooManyFaults => &[],
+        // Servers are not spoken to in HTTP/3.
+        _ if is_http3_rule(rule) => &[],
         Rule::Http2SettingsMissing => &[Phase::Connect],
         _ if is_frame_rule(rule) => &[Phase::Response, Phase::Relay],
         Rule::LengthDiffers | Rule::FastcgiBadRecord | Rule::FastcgiBadEnd => {
@@ -108,6 +110,36 @@ const fn is_frame_rule(rule: Rule) -> bool {
             | Rule::Http2EmptyDataFlood
             | Rule::Http2ClosedStreamFlood
             | Rule::Http2OtherFrameFlood
+    )
+}
+
+/// Whether it is a rule about the frames of HTTP/3, or about QPACK.
+const fn is_http3_rule(rule: Rule) -> bool {
+    matches!(
+        rule,
+        Rule::Http3UnexpectedFrame
+            | Rule::Http3BadFrame
+            | Rule::Http3BadId
+            | Rule::Http3RequestIncomplete
+            | Rule::Http3SettingsMissing
+            | Rule::Http3BadSetting
+            | Rule::Http3TooManySettings
+            | Rule::Http3BadStream
+            | Rule::Http3CriticalStreamClosed
+            | Rule::Http3BadFieldSection
+            | Rule::Http3BadEncoderStream
+            | Rule::Http3BadDecoderStream
+            | Rule::Http3TooManyBlocked
+            | Rule::Http3BlockedTooLarge
+            | Rule::Http3TooManyResets
+            | Rule::Http3TooManyFaults
+            | Rule::Http3EmptyDataFlood
+            | Rule::Http3PriorityFlood
+            | Rule::Http3ControlFlood
+            | Rule::Http3UnknownFrameFlood
+            | Rule::Http3StreamFlood
+            | Rule::Http3EncoderFlood
+            | Rule::Http3AcknowledgementFlood
     )
 }
 
@@ -177,6 +209,7 @@ pub(super) const fn request_change(rule: Rule) -> &'static str {
         | Rule::LengthDiffers => {
             "Correct the client. If the client is unknown, this was an attempt of request smuggling."
         }
+        _ if is_http3_rule(rule) => http3_request_change(rule),
         _ => http2_request_change(rule),
     }
 }
@@ -212,6 +245,30 @@ const fn http2_request_change(rule: Rule) -> &'static str {
             "None if the client is unknown: this was an attack (empty frames, CVE-2019-9518). Otherwise correct the client."
         }
         Rule::Http2ClosedStreamFlood | Rule::Http2OtherFrameFlood => {
+            "None if the client is unknown: this was an attack. Otherwise correct the client."
+        }
+        _ => "Correct the client.",
+    }
+}
+
+/// The same about a request or a connection that breaks a rule of HTTP/3.
+const fn http3_request_change(rule: Rule) -> &'static str {
+    match rule {
+        Rule::Http3TooManyResets => {
+            "None if the client is unknown: this was an attack (rapid reset, CVE-2023-44487). Otherwise have the client cancel fewer requests."
+        }
+        Rule::Http3TooManyFaults => {
+            "None if the client is unknown: this was an attack (MadeYouReset, CVE-2025-8671). Otherwise correct the client."
+        }
+        Rule::Http3TooManySettings
+        | Rule::Http3BlockedTooLarge
+        | Rule::Http3EmptyDataFlood
+        | Rule::Http3PriorityFlood
+        | Rule::Http3ControlFlood
+        | Rule::Http3UnknownFrameFlood
+        | Rule::Http3StreamFlood
+        | Rule::Http3EncoderFlood
+        | Rule::Http3AcknowledgementFlood => {
             "None if the client is unknown: this was an attack. Otherwise correct the client."
         }
         _ => "Correct the client.",

@@ -128,7 +128,7 @@ pub(in crate::exchange) fn prepare<S, U>(
     lines.prepare(key, |text| write_lines(text, context.client, context.listener, version));
 }
 
-/// Whether the fields are those that most listeners write, of which only the host is a matter of the request. A stream of HTTP/2 keeps no lines: its
+/// Whether the fields are those that most listeners write, of which only the host is a matter of the request. A stream of HTTP/2 or HTTP/3 keeps no lines: its
 /// connection has hundreds of them at a time.
 #[inline]
 fn uses_lines<S, U>(context: &Context<'_, S, U>) -> bool {
@@ -137,7 +137,7 @@ fn uses_lines<S, U>(context: &Context<'_, S, U>) -> bool {
         forwarded.x_forwarded && !forwarded.rfc7239 && !context.listener.trusts(context.client.peer);
     let request = &context.exchange.request;
     let adds_to_via = forwarded.via && request.fields().contains(FieldName::Via);
-    are_usual && !adds_to_via && request.version() != Version::Http2 && !request.authority().is_empty()
+    are_usual && !adds_to_via && request.version() < Version::Http2 && !request.authority().is_empty()
 }
 
 /// Writes the lines around the host of a request, and returns where that belongs: the fields of [`write_by_field`] in their order, and the name of that
@@ -191,6 +191,7 @@ fn write_via(out: &mut Vec<u8>, listener: &ListenerPlan, version: Version) {
         Version::Http10 => b"1.0 ",
         Version::Http11 => b"1.1 ",
         Version::Http2 => b"2.0 ",
+        Version::Http3 => b"3.0 ",
     });
     out.extend_from_slice(listener.via_name.as_bytes());
     // One process may have a request twice, at two listeners.

@@ -138,6 +138,7 @@ fn write_request(params: &mut Params, exchange: &Exchange, listener: &ListenerPl
             Version::Http10 => b"HTTP/1.0",
             Version::Http11 => b"HTTP/1.1",
             Version::Http2 => b"HTTP/2.0",
+            Version::Http3 => b"HTTP/3.0",
         },
     );
     params.set(b"GATEWAY_INTERFACE", b"CGI/1.1");
