@@ -1,7 +1,7 @@
 //! Bytes to HTTP messages and back, and the first bytes of a connection: PROXY protocol and ClientHello.
 //!
 //! No I/O, no clock, no unsafe: everything here takes slices and returns spans. Items exported at the root belong to no
-//! version of HTTP; those of HTTP/1 are in [`http1`], those of HTTP/2 in [`h2`]. What gRPC adds is in [`grpc`], servers of another
+//! version of HTTP; those of HTTP/1 are in [`http1`], those of HTTP/2 in [`h2`], those of HTTP/3 in [`h3`]. What gRPC adds is in [`grpc`], servers of another
 //! protocol are in [`fastcgi`]; [`resp`] is the protocol of Redis, in which nodes share limits.
 
 #![forbid(unsafe_code)]
@@ -11,6 +11,7 @@ mod client_hello;
 pub mod fastcgi;
 pub mod http1;
 pub mod h2;
+pub mod h3;
 mod multiplexed;
 pub mod grpc;
 pub mod resp;

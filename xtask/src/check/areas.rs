@@ -35,6 +35,8 @@ const AREAS: &[(&str, &[&str])] = &[
     ("crates/weir-discovery/", &["upstream"]),
     ("crates/weir-gateway/", &["kubernetes"]),
     ("crates/weir-http/src/h2/", &["http2"]),
+    ("crates/weir-http/src/h3/", &[]),
+    ("crates/weir-http/src/multiplexed/", &["http2"]),
     ("crates/weir-http/src/message/", &["http1", "http2"]),
     ("crates/weir-http/src/fastcgi/", &["upstream::fastcgi"]),
     ("crates/weir-http/", &["http1", "http2"]),

@@ -81,9 +81,14 @@ impl EncoderTable {
         std::mem::replace(&mut self.seen[hash as usize % SEEN], part) == part
     }
 
-    #[cfg(test)]
+    /// Number of lines.
     pub(crate) fn len(&self) -> usize {
         self.lines.len()
+    }
+
+    /// How many lines go when one that counts so much is added.
+    pub(crate) fn evicted_by(&self, size: usize) -> usize {
+        self.lines.evicted_by(size)
     }
 }
 

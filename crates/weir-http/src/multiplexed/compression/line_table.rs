@@ -44,7 +44,6 @@ impl<T: Copy> LineTable<T> {
     }
 
     /// Number of lines.
-    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.lines.len()
     }
@@ -79,6 +78,17 @@ impl<T: Copy> LineTable<T> {
         self.text.extend_from_slice(line);
         self.lines.push_back(TableLine { start, len: line.len() as u16, name_len: name_len as u16, detail });
         self.size += size;
+    }
+
+    /// How many lines go when one that counts so much is added, of at most the size of the table.
+    pub(crate) fn evicted_by(&self, size: usize) -> usize {
+        let mut left = self.size;
+        let goes = self.lines.iter().take_while(|line| {
+            let is_too_much = left + size > self.size_max;
+            left -= counted_bytes(usize::from(line.len));
+            is_too_much
+        });
+        goes.count()
     }
 
     /// Changes the size that the table may have, for which the oldest lines go.

@@ -3,8 +3,36 @@
 use super::coding_error::CodingError;
 use super::{huffman, integer};
 
-/// Appends the string at the start of `rest`, off which it is taken. The byte before has the length in its last `prefix_bits`, and above them
-/// the bit that says whether the string is Huffman-coded.
+/// A string as it was sent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CodedString<'a> {
+    bytes: &'a [u8],
+    is_coded: bool,
+}
+
+impl<'a> CodedString<'a> {
+    /// Takes the string off the front of `rest`. The byte before has the length in its last `prefix_bits`, and above them the bit that says whether the
+    /// string is Huffman-coded.
+    #[inline]
+    pub(crate) fn take(first: u8, prefix_bits: u32, rest: &mut &'a [u8]) -> Result<Self, CodingError> {
+        let len = integer::read(first, prefix_bits, rest)?;
+        let Some((bytes, tail)) = rest.split_at_checked(len) else { return Err(CodingError::Truncated) };
+        *rest = tail;
+        Ok(Self { bytes, is_coded: first & (1 << prefix_bits) != 0 })
+    }
+
+    /// Appends what it stands for.
+    #[inline]
+    pub(crate) fn append(self, text: &mut Vec<u8>) -> Result<(), CodingError> {
+        if self.is_coded {
+            return huffman::decode(self.bytes, text);
+        }
+        text.extend_from_slice(self.bytes);
+        Ok(())
+    }
+}
+
+/// Appends the string at the start of `rest`, off which it is taken: see [`CodedString::take`].
 #[inline]
 pub(crate) fn append(
     first: u8,
@@ -12,14 +40,7 @@ pub(crate) fn append(
     rest: &mut &[u8],
     text: &mut Vec<u8>,
 ) -> Result<(), CodingError> {
-    let len = integer::read(first, prefix_bits, rest)?;
-    let Some((string, tail)) = rest.split_at_checked(len) else { return Err(CodingError::Truncated) };
-    *rest = tail;
-    if first & (1 << prefix_bits) != 0 {
-        return huffman::decode(string, text);
-    }
-    text.extend_from_slice(string);
-    Ok(())
+    CodedString::take(first, prefix_bits, rest)?.append(text)
 }
 
 /// The same, of a string whose first byte has nothing but its length.
