@@ -51,7 +51,7 @@ impl Libc {
     /// for pods and meshes, whose image has the static program.
     fn features(self) -> &'static [&'static str] {
         match self {
-            Self::Gnu => &["--features", "weir/geoip,weir/profiler,weir/top,weir/traces"],
+            Self::Gnu => &["--features", "weir/geoip,weir/http3,weir/profiler,weir/top,weir/traces"],
             Self::Musl => &["--all-features"],
         }
     }

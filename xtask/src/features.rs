@@ -11,7 +11,14 @@ use crate::workspace::Workspace;
 /// the features of dependencies that all tests together need, as the other steps do.
 const CHOICES: [&[&str]; 3] = [
     &["--features", "weir/kubernetes,weir/traces", "--lib", "--bins", "--test", "eviction"],
-    &["--features", "weir/geoip,weir/profiler,weir/top,weir/xds", "--lib", "--bins", "--test", "eviction"],
+    &[
+        "--features",
+        "weir/geoip,weir/http3,weir/profiler,weir/top,weir/xds",
+        "--lib",
+        "--bins",
+        "--test",
+        "eviction",
+    ],
     &["--all-targets"],
 ];
 

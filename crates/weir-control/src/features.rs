@@ -17,6 +17,13 @@ pub struct Feature {
 pub const GEOIP: Feature =
     Feature { name: "geoip", is_compiled_in: cfg!(feature = "geoip"), keys: &[&["map", "NAME", "database"]] };
 
+/// HTTP/3 with clients.
+pub const HTTP3: Feature = Feature {
+    name: "http3",
+    is_compiled_in: cfg!(feature = "http3"),
+    keys: &[&["listener", "NAME", "http3"]],
+};
+
 /// Profiles of the running process.
 pub const PROFILER: Feature =
     Feature { name: "profiler", is_compiled_in: cfg!(feature = "profiler"), keys: &[] };

@@ -32,7 +32,7 @@ pub use crate::workers::commands::{
     AdminCommand, CommandKind, CommandRejected, CommandSender, CommandUnderWay, ReloadReport, ServerChange,
     UpgradeReport,
 };
-pub use features::{BUILD_HELP, Feature, GEOIP, PROFILER, TRACES, XDS};
+pub use features::{BUILD_HELP, Feature, GEOIP, HTTP3, PROFILER, TRACES, XDS};
 pub use memory::MemoryPlan;
 pub use proxy::{
     NewNames, OpenedProxy, ProgressCheck, Proxy, ServerChanges, StopReport, with_stored_servers,

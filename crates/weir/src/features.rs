@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use weir_config::CheckedConfig;
-use weir_control::{BUILD_HELP, Feature, GEOIP, PROFILER, TRACES, XDS};
+use weir_control::{BUILD_HELP, Feature, GEOIP, HTTP3, PROFILER, TRACES, XDS};
 
 /// `weir top`.
 pub(crate) const TOP: Feature = Feature { name: "top", is_compiled_in: cfg!(feature = "top"), keys: &[] };
@@ -12,7 +12,7 @@ pub(crate) const TOP: Feature = Feature { name: "top", is_compiled_in: cfg!(feat
 pub(crate) const KUBERNETES: Feature =
     Feature { name: "kubernetes", is_compiled_in: cfg!(feature = "kubernetes"), keys: &[] };
 
-const ALL: [Feature; 6] = [GEOIP, KUBERNETES, PROFILER, TOP, TRACES, XDS];
+const ALL: [Feature; 7] = [GEOIP, HTTP3, KUBERNETES, PROFILER, TOP, TRACES, XDS];
 
 /// Adds an error for each key that needs a feature which this build does not have.
 pub(crate) fn check(checked: CheckedConfig) -> CheckedConfig {

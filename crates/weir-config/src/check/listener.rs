@@ -172,6 +172,11 @@ fn report(faults: Vec<ConfigFault>, text: &SpannedTable<ListenerText>, diagnosti
                 let help = "name the balancers in front, such as `from = [\"10.0.0.0/8\"]`";
                 bad(text.value.proxy_protocol.as_ref().map_or(text.span, |one| one.key_at("from"))).help(help)
             }
+            ListenerFault::NoHttp3(_) => {
+                let help = "write `tls`, or remove `http3`";
+                let kind = DiagnosticKind::Conflict;
+                Diagnostic::new(kind, text.key_at("http3"), fault.to_string()).help(help)
+            }
             ListenerFault::NoSuite(_)
             | ListenerFault::NoTlsVersion
             | ListenerFault::TicketsAndClientCertificates

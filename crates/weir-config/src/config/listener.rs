@@ -11,7 +11,7 @@ use weir_traffic::route::{RouteId, RouteTable};
 use super::faults::ListenerFault;
 use super::{
     AccessList, AccessLog, Checked, CheckedParts, ClientAddressHeader, ErrorPage, FoundFaults, HeaderChanges,
-    LimitUse, ListenerTls, RewriteRule, Route, RouteAction, TrackedTable, TrustedProxies,
+    LimitUse, ListenerTls, RewriteRule, Route, RouteAction, TlsVersion, TrackedTable, TrustedProxies,
 };
 use crate::key::{choice, section};
 use crate::value::{
@@ -71,6 +71,8 @@ pub struct ListenerParts {
     pub limits: ListenerLimits,
     /// HTTP/2 with the clients.
     pub http2: ListenerHttp2,
+    /// HTTP/3 with the clients; `None`: clients speak it not.
+    pub http3: Option<ListenerHttp3>,
     /// Rules of HTTP/1 that are not enforced here.
     pub lenient: Leniency,
     /// The form of a path for rules and servers.
@@ -137,6 +139,10 @@ impl CheckedParts for ListenerParts {
         faults.check_section(&self.timeouts);
         faults.check_section(&self.limits);
         faults.check_section(&self.http2);
+        if let Some(http3) = &self.http3 {
+            faults.check_section(http3);
+            faults.extend(self.http3_fault());
+        }
         faults.check_section(&self.request_id);
     }
 }
@@ -148,6 +154,20 @@ fn whole_seconds_fault(key: &'static str, value: Option<Duration>) -> Option<Lis
 }
 
 impl ListenerParts {
+    /// Why clients cannot speak HTTP/3, which is there over TLS 1.3 and UDP alone (RFC 9001 section 4.2).
+    fn http3_fault(&self) -> Option<ListenerFault> {
+        let is_unix = |address: &ListenAddress| matches!(address, ListenAddress::Unix(_));
+        let has_13 = |tls: &ListenerTls| tls.versions.contains(&TlsVersion::Tls13);
+        let reason = match &self.tls {
+            _ if self.protocol == ListenerProtocol::Tcp => "the listener speaks `tcp`",
+            None => "the listener has no `tls`",
+            Some(tls) if !has_13(tls) => "`tls.versions` leaves out TLS 1.3",
+            Some(_) if self.addresses.iter().all(is_unix) => "the listener has no address with a port",
+            Some(_) => return None,
+        };
+        Some(ListenerFault::NoHttp3(reason))
+    }
+
     /// Whether a request for this host is none for the connection of this server name: they belong to different isolated names.
     pub fn is_misdirected(&self, server_name: &[u8], host: &[u8]) -> bool {
         let place = |host: &[u8]| self.isolated_names.iter().position(|name| name.matches(host));
@@ -350,6 +370,18 @@ section! {
         prior_knowledge: PriorKnowledge = "off", like "nginx `http2` without `ssl`, HAProxy `bind proto h2`";
         /// Streams that a client may have open at once on one connection; a further one is refused, and the client may repeat it.
         streams_max: u32 = 128, in 1..=10_000, like "nginx `http2_max_concurrent_streams`, HAProxy `tune.h2.fe.max-concurrent-streams`";
+    }
+}
+
+section! {
+    /// HTTP/3 with the clients: over UDP, on the same addresses and ports, with the same certificates. The table alone switches it on.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct ListenerHttp3 at "listener.NAME.http3" {
+        /// Requests that a client may have open at once on one connection; further ones wait at the client.
+        streams_max: u32 = 128, in 1..=10_000, like "nginx `http3_max_concurrent_streams`";
+        /// How long clients remember that HTTP/3 is here: `ma` of `Alt-Svc`, which every response of the listener has (RFC 7838 section 3).
+        /// `"0s"`: no response has it, and only clients that know by themselves speak HTTP/3.
+        alt_svc_max_age: Duration = "1d", in 0..=31_536_000_000, like "nginx `add_header Alt-Svc`, HAProxy `http-response set-header alt-svc`";
     }
 }
 

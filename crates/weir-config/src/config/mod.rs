@@ -65,9 +65,9 @@ pub use grpc_status::GrpcStatusName;
 pub use identity::{ProcessAccount, ProcessIdentity};
 pub use interning::Interner;
 pub use listener::{
-    AcceptFrom, EncodedSlashAction, ForwardedHeaders, Leniency, Listener, ListenerHttp2, ListenerLimits,
-    ListenerParts, ListenerProtocol, ListenerTimeouts, PathForm, PathSettings, PriorKnowledge, ProxyProtocol,
-    RequestId, RouteOrder, TiedRoutes,
+    AcceptFrom, EncodedSlashAction, ForwardedHeaders, Leniency, Listener, ListenerHttp2, ListenerHttp3,
+    ListenerLimits, ListenerParts, ListenerProtocol, ListenerTimeouts, PathForm, PathSettings,
+    PriorKnowledge, ProxyProtocol, RequestId, RouteOrder, TiedRoutes,
 };
 pub use metrics::{HistogramBuckets, Metrics};
 pub use process::{

@@ -204,6 +204,7 @@ fn of_listener_key(first: &str) -> Effect {
         | "tls"
         | "proxy_protocol"
         | "http2"
+        | "http3"
         | "protocol" => Effect::NextConnection,
         _ => Effect::NextRequest,
     }

@@ -9,9 +9,9 @@ use super::{
     ProxyProtocolText, RewriteText, RouteText, TlsChoice, TrustedPeersText,
 };
 use crate::config::{
-    AccessLog, ClientAddressHeader, ForwardedHeaders, HeaderChanges, Leniency, ListenerHttp2, ListenerLimits,
-    ListenerParts, ListenerProtocol, ListenerTimeouts, PathSettings, RequestId, Route, RouteOrder,
-    TrustedProxies,
+    AccessLog, ClientAddressHeader, ForwardedHeaders, HeaderChanges, Leniency, ListenerHttp2, ListenerHttp3,
+    ListenerLimits, ListenerParts, ListenerProtocol, ListenerTimeouts, PathSettings, RequestId, Route,
+    RouteOrder, TrustedProxies,
 };
 use crate::key::{Map, OneOrMany, Spanned, SpannedTable, section};
 use crate::value::{ListenAddress, RequestFrequency, Template};
@@ -84,6 +84,8 @@ section! {
         limits: SpannedTable<ListenerLimits> = {};
         /// HTTP/2 with the clients.
         http2: ListenerHttp2 = {};
+        /// HTTP/3 with the clients, beside TLS on the same ports.
+        http3: SpannedTable<ListenerHttp3> = optional, like "nginx `listen quic`, HAProxy `bind quic4@`, Caddy `protocols h3`";
         /// Rules of HTTP/1 that legacy clients may break.
         lenient: Leniency = {};
         /// The form in which rules and servers see a path.
@@ -161,6 +163,7 @@ impl ListenerText {
             timeouts: self.timeouts.value,
             limits: self.limits.value,
             http2: self.http2,
+            http3: self.http3.map(|http3| http3.value),
             lenient: self.lenient,
             paths: self.paths,
             trusted_proxies: TrustedProxies::default(),

@@ -84,7 +84,6 @@ fn keys_of_other_products_are_explained() {
 #[test]
 fn missing_features_are_reported() {
     for (table, line) in [
-        ("[listener.web]", "quic = true"),
         ("[listener.web]", "digest_auth = \"x\""),
         ("[[listener.web.route]]", "digestAuth = {}"),
         ("[[listener.web.route]]", "uwsgi_pass = \"a\""),

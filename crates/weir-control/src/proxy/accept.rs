@@ -52,7 +52,8 @@ impl Proxy {
         }
         self.tell_unknown();
         let Some(held_back) = self.held_back.take() else { return Ok(()) };
-        for SocketAssignment { listener, socket, .. } in held_back.iter().flatten() {
+        let connecting = held_back.iter().flatten().filter(|assignment| !assignment.receives_datagrams);
+        for SocketAssignment { listener, socket, .. } in connecting {
             let config = &snapshot.listeners[*listener].config;
             // Those that were bound beside sockets of the process before do not listen yet.
             socket.as_ref().map_or(Ok(()), |socket| listening::listen(socket.as_fd(), config))?;

@@ -24,6 +24,7 @@ use crate::workers::worker_queries::WorkerQueries;
 use weir_proxy::net::descriptors::DescriptorBudget;
 use weir_proxy::state::budgets::memory_guard::MemoryGuard;
 use weir_proxy::state::connections::connection_list::WorkerQuery;
+use weir_proxy::state::datagrams::{DatagramInbox, DatagramRoutes};
 use weir_proxy::state::servers::plan_inputs::PlanInputs;
 use weir_proxy::state::shared::RoomRequest;
 use weir_proxy::state::shared::{AcceptedConnection, Load, Shared};
@@ -32,6 +33,7 @@ use weir_proxy::worker::apply_config::WorkerChange;
 
 /// The channels of a worker.
 pub(super) struct WorkerChannels {
+    pub(super) datagrams: DatagramInbox,
     pub(super) inbox: UnboundedReceiver<AcceptedConnection>,
     pub(super) changes: UnboundedReceiver<WorkerChange>,
     pub(super) queries: UnboundedReceiver<WorkerQuery>,
@@ -72,12 +74,18 @@ impl FirstPlan {
         let snapshot = Arc::new(snapshot);
         queries.names.learn(&snapshot);
         let sizes = ShardSizes { listeners: 0, servers: &[] };
-        let shared = Arc::new(share(&descriptors, &memory_plan, senders));
+        let (routes, datagrams) = DatagramRoutes::new(workers).map_err(io::Error::other)?;
+        let shared = Arc::new(share(&descriptors, &memory_plan, senders, routes));
         let mut passwords = PasswordThreads::new(&shared.passwords);
         passwords.follow(&snapshot)?;
         let shards = (0..workers).map(|_| Arc::new(WorkerShard::new(sizes))).collect();
-        let channels = (inboxes.into_iter().zip(next_changes).zip(next_queries))
-            .map(|((inbox, changes), queries)| WorkerChannels { inbox, changes, queries })
+        let channels = (inboxes.into_iter().zip(next_changes).zip(next_queries).zip(datagrams))
+            .map(|(((inbox, changes), queries), datagrams)| WorkerChannels {
+                datagrams,
+                inbox,
+                changes,
+                queries,
+            })
             .collect();
         let plan = Self {
             inputs,
@@ -112,8 +120,10 @@ fn share(
     descriptors: &DescriptorBudget,
     memory: &MemoryPlan,
     hand_over: Vec<UnboundedSender<AcceptedConnection>>,
+    datagrams: DatagramRoutes,
 ) -> Shared {
     Shared {
+        datagrams,
         loads: hand_over.iter().map(|_| Load::default()).collect(),
         room_requests: hand_over.iter().map(|_| RoomRequest::default()).collect(),
         hand_over: hand_over.into(),

@@ -171,7 +171,7 @@ impl Proxy {
         index: usize,
         channels: WorkerChannels,
     ) -> Result<(), StartError> {
-        let WorkerChannels { inbox: handed_over, changes, queries } = channels;
+        let WorkerChannels { datagrams, inbox: handed_over, changes, queries } = channels;
         let stop = Arc::new(Notify::new());
         let start = WorkerStart {
             index,
@@ -186,6 +186,7 @@ impl Proxy {
             },
             changes,
             handed_over,
+            datagrams,
             recorder: config.recorder.clone(),
             queries,
             stop: Arc::clone(&stop),

@@ -173,6 +173,10 @@ pub struct ListenerShard {
     pub http2_connections: Counter,
     /// Client connections open that speak HTTP/2.
     pub http2_connections_open: Gauge,
+    /// Client connections that spoke HTTP/3.
+    pub http3_connections: Counter,
+    /// Client connections open that speak HTTP/3.
+    pub http3_connections_open: Gauge,
     /// Streams of HTTP/2 begun.
     pub streams: Counter,
     /// Streams of HTTP/2 open.

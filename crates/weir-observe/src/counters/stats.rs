@@ -367,6 +367,8 @@ pub struct ListenerStats {
     pub tunnels_open: Level,
     pub http2_connections: u64,
     pub http2_connections_open: Level,
+    pub http3_connections: u64,
+    pub http3_connections_open: Level,
     pub streams: u64,
     pub streams_open: Level,
     pub streams_reset: u64,
@@ -467,6 +469,8 @@ impl ListenerStats {
         self.tunnels_open.merge(shard.tunnels_open.level());
         self.http2_connections += shard.http2_connections.value();
         self.http2_connections_open.merge(shard.http2_connections_open.level());
+        self.http3_connections += shard.http3_connections.value();
+        self.http3_connections_open.merge(shard.http3_connections_open.level());
         self.streams += shard.streams.value();
         self.streams_open.merge(shard.streams_open.level());
         self.streams_reset += shard.streams_reset.value();

@@ -3,6 +3,8 @@
 pub(crate) mod connection;
 mod http1;
 mod http2;
+#[cfg(feature = "http3")]
+mod http3;
 mod tcp;
 mod abort;
 mod stream_driver;

@@ -130,6 +130,31 @@ pub fn until(moment: std::time::Instant) -> Duration {
     moment.saturating_duration_since(std_now())
 }
 
+/// A moment at which both clocks were read, one behind the other.
+#[cfg(feature = "http3")]
+static BOTH: std::sync::LazyLock<(Instant, std::time::Instant)> =
+    std::sync::LazyLock::new(|| (now(), std_now()));
+
+/// The same moment of the standard library's clock.
+#[cfg(feature = "http3")]
+pub(crate) fn std(at: Instant) -> std::time::Instant {
+    let (ours, its) = *BOTH;
+    match at >= ours {
+        true => its + (at - ours),
+        false => its.checked_sub(ours - at).unwrap_or(its),
+    }
+}
+
+/// A moment of the standard library's clock as one of this.
+#[cfg(feature = "http3")]
+pub(crate) fn from_std(at: std::time::Instant) -> Instant {
+    let (ours, its) = *BOTH;
+    match at >= its {
+        true => ours + at.duration_since(its),
+        false => ours - its.duration_since(at),
+    }
+}
+
 #[expect(clippy::disallowed_methods, reason = "this is the clock module")]
 fn std_now() -> std::time::Instant {
     std::time::Instant::now()

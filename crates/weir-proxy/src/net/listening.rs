@@ -11,6 +11,9 @@ use weir_config::{ListenAddress, Listener};
 
 use super::{memory, sys};
 
+/// What the kernel may hold for a socket of datagrams in each direction, in bytes: what comes in during some milliseconds in which a worker is busy.
+const DATAGRAM_BUFFER: usize = 4 * 1024 * 1024;
+
 /// An address that a listener is bound to, with the port the system chose.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BoundAddress {
@@ -116,6 +119,27 @@ fn bind_inet(
     let sockets = bind_beside(listener, addr, only_v6, workers)?;
     sockets.iter().try_for_each(|socket| listen(socket.as_fd(), listener))?;
     Ok(BoundSockets { address: BoundAddress::Inet(addr), sockets, file: None })
+}
+
+/// Binds `count` sockets for datagrams to an address that connections are accepted at, with its port. `only_v6` as for those.
+///
+/// # Errors
+/// Those of `bind(2)`.
+pub fn bind_datagrams(addr: SocketAddr, only_v6: bool, count: usize) -> io::Result<Vec<OwnedFd>> {
+    let bind_one = |_| {
+        let kind = Type::DGRAM.nonblocking().cloexec();
+        let socket = socket2::Socket::new(Domain::for_address(addr), kind, None)?;
+        if addr.is_ipv6() {
+            socket.set_only_v6(only_v6)?;
+        }
+        // The kernel gives as much as it may.
+        socket.set_recv_buffer_size(DATAGRAM_BUFFER)?;
+        socket.set_send_buffer_size(DATAGRAM_BUFFER)?;
+        socket.set_reuse_port(true)?;
+        socket.bind(&addr.into())?;
+        Ok(OwnedFd::from(socket))
+    };
+    (0..count).map(bind_one).collect()
 }
 
 /// Has connections wait on a bound socket; on one where they do already, this changes how many may.

@@ -7,6 +7,8 @@ pub mod failure;
 pub mod source;
 pub mod endpoint;
 pub mod connection;
+#[cfg(feature = "http3")]
+pub mod quic;
 pub mod tls;
 pub mod listening;
 pub mod socket;
@@ -15,7 +17,6 @@ pub(crate) mod pipe;
 pub mod files;
 pub mod descriptors;
 pub(crate) mod permit_queue;
-pub(crate) mod pace;
 pub mod timing;
 pub(crate) mod quantum;
 pub mod memory;

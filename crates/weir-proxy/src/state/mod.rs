@@ -6,6 +6,7 @@ pub(crate) mod worker;
 pub mod shared;
 pub mod node_hand_over;
 pub mod connections;
+pub mod datagrams;
 pub mod budgets;
 pub(crate) mod worker_config;
 pub mod snapshot;

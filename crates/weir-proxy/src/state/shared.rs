@@ -10,6 +10,7 @@ use weir_traffic::limit::ConnectionCount;
 
 use super::budgets::memory_guard::MemoryGuard;
 use super::budgets::places::PlaceQueue;
+use super::datagrams::DatagramRoutes;
 use super::node_hand_over::NodeHandOverStep;
 use super::routes::access::password_checks::PasswordChecks;
 use super::snapshot::ListenerState;
@@ -23,6 +24,8 @@ pub struct Shared {
     pub loads: Box<[Load]>,
     /// How a worker reaches another to hand a connection over.
     pub hand_over: Box<[UnboundedSender<AcceptedConnection>]>,
+    /// How a worker reaches another with a datagram that is for a connection of that one.
+    pub datagrams: DatagramRoutes,
     /// How workers ask each other for room.
     pub room_requests: Box<[RoomRequest]>,
     /// Client connections of the process, with their limit.

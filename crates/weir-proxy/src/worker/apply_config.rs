@@ -67,6 +67,8 @@ pub struct SocketAssignment {
     pub listener: usize,
     /// None on a Unix socket.
     pub port: Option<u16>,
+    /// Whether datagrams are received on it, and no connections accepted.
+    pub receives_datagrams: bool,
     /// The socket, if the worker does not have it yet.
     pub socket: Option<Arc<OwnedFd>>,
 }
@@ -158,6 +160,8 @@ impl Acceptor {
             |accepting: &AcceptingSocket| sockets.iter().any(|assignment| assignment.id == accepting.id);
         let (kept, closed): (Vec<_>, Vec<_>) = self.sockets.take().into_iter().partition(is_wanted);
         self.sockets.replace(kept);
+        #[cfg(feature = "http3")]
+        self.close_datagram_sockets(|id| sockets.iter().any(|assignment| assignment.id == id));
         self.open_sockets(sockets);
         for accepting in closed {
             accepting.close(self).await;
@@ -170,8 +174,14 @@ impl Acceptor {
     fn open_sockets(self: &Rc<Self>, assignments: Vec<SocketAssignment>) {
         let listeners = self.worker.listeners.borrow();
         let mut sockets = self.sockets.borrow_mut();
-        for SocketAssignment { id, listener, port, socket } in assignments {
-            let listener = &listeners[listener];
+        for assignment in assignments {
+            let listener = &listeners[assignment.listener];
+            if assignment.receives_datagrams {
+                #[cfg(feature = "http3")]
+                self.open_datagram_socket(assignment.id, (assignment.socket, assignment.port), listener);
+                continue;
+            }
+            let SocketAssignment { id, port, socket, .. } = assignment;
             match (sockets.iter().find(|accepting| accepting.id == id), socket) {
                 (Some(accepting), _) => accepting.give_to(listener),
                 (None, Some(socket)) => {
@@ -190,6 +200,8 @@ impl Acceptor {
             self.worker.timers.sleep(HANDSHAKE_TIME).await;
         }
         self.resources.config.borrow_mut().sockets.clear();
+        #[cfg(feature = "http3")]
+        self.close_datagram_sockets(|_| false);
         for accepting in self.sockets.take() {
             accepting.close(self).await;
         }

@@ -8,6 +8,8 @@ pub mod apply_config;
 mod free_memory;
 mod room;
 mod accept;
+#[cfg(feature = "http3")]
+mod datagrams;
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -34,6 +36,7 @@ use crate::downstream::connection::exchange_pool::{ExchangePool, PooledExchange}
 use crate::net::clock;
 use crate::net::descriptors::ServerPermit;
 use crate::net::memory::{self, ConnectionPeak};
+use crate::state::datagrams::DatagramInbox;
 use crate::state::shared::{AcceptedConnection, Shared};
 use crate::state::worker::{Worker, WorkerSeed};
 use crate::state::worker_config::LocalListener;
@@ -62,6 +65,8 @@ pub struct WorkerStart {
     pub changes: UnboundedReceiver<WorkerChange>,
     /// Connections that other workers accepted for it.
     pub handed_over: UnboundedReceiver<AcceptedConnection>,
+    /// Datagrams that came to other workers, for its connections.
+    pub datagrams: DatagramInbox,
     /// The sizes of its flight recorder.
     pub recorder: weir_config::RecorderSettings,
     /// Queries about its exchanges and connections.
@@ -161,6 +166,8 @@ pub(crate) struct Acceptor {
     worker: Rc<Worker>,
     exchanges: Rc<ExchangePool>,
     sockets: RefCell<Vec<AcceptingSocket>>,
+    #[cfg(feature = "http3")]
+    datagram_sockets: RefCell<Vec<datagrams::ReceivingSocket>>,
     /// What a crash leaves.
     resources: Rc<WorkerResources>,
 }
@@ -181,6 +188,8 @@ async fn serve(resources: Rc<WorkerResources>, crash: Rc<CrashState>) -> std::io
         worker: Rc::clone(&worker),
         exchanges,
         sockets: RefCell::default(),
+        #[cfg(feature = "http3")]
+        datagram_sockets: RefCell::default(),
         resources: Rc::clone(&resources),
     };
     let acceptor = Rc::new(acceptor);
@@ -203,6 +212,8 @@ async fn serve_until_stopped(acceptor: &Rc<Acceptor>) {
     let others = [
         worker.crash.spawn(take_connections(Rc::clone(acceptor))),
         worker.crash.spawn(answer(Rc::clone(acceptor), Rc::clone(resources))),
+        #[cfg(feature = "http3")]
+        worker.crash.spawn(datagrams::take_datagrams(Rc::clone(acceptor))),
         worker.crash.spawn(sweep(Rc::clone(acceptor))),
         worker.crash.spawn(room::make_room_for_others(Rc::clone(worker))),
         worker.crash.spawn(run_timers(Rc::clone(&worker.timers))),
@@ -270,6 +281,8 @@ async fn sweep(acceptor: Rc<Acceptor>) {
         worker.open_files.close_unused(now);
         worker.flush_logs();
         acceptor.take_stock();
+        #[cfg(feature = "http3")]
+        acceptor.drop_unused_sockets();
         worker.leaving.borrow_mut().retain(|listener| listener.is_needed(now));
         if peak.has_fallen(worker.shared.loads[worker.index].0.load(Ordering::Relaxed)) {
             worker.stock.shrink();

@@ -18,6 +18,7 @@ use super::WorkerStart;
 use super::apply_config::{ConfigUpdate, WorkerChange};
 use crate::net::clock::Instant;
 use crate::state::connections::connection_list::WorkerQuery;
+use crate::state::datagrams::DatagramInbox;
 use crate::state::shared::{AcceptedConnection, Shared};
 
 /// Crashes of one worker after which the process gives up: what crashes as often serves nothing, and a supervisor starts the process anew.
@@ -46,6 +47,8 @@ pub(super) struct WorkerResources {
     pub(super) config: RefCell<ConfigUpdate>,
     pub(super) changes: MessageInbox<WorkerChange>,
     pub(super) handed_over: MessageInbox<AcceptedConnection>,
+    #[cfg_attr(not(feature = "http3"), expect(dead_code, reason = "nothing comes without HTTP/3"))]
+    pub(super) datagrams: DatagramInbox,
     pub(super) queries: MessageInbox<WorkerQuery>,
     pub(super) recorder: weir_config::RecorderSettings,
     pub(super) stop: Arc<Notify>,
@@ -62,6 +65,7 @@ impl WorkerResources {
             config: RefCell::new(first),
             changes: MessageInbox::new(changes),
             handed_over: MessageInbox::new(handed_over),
+            datagrams: start.datagrams,
             queries: MessageInbox::new(start.queries),
             recorder: start.recorder,
             stop: start.stop,

@@ -10,6 +10,8 @@ mod accept;
 mod tls;
 mod http1;
 mod http2;
+#[cfg(feature = "http3")]
+mod http3;
 mod tcp;
 mod routing;
 mod access;

@@ -9,7 +9,7 @@ use crate::check::conditions::ConditionPlace;
 use crate::check::scope::CheckScope;
 use crate::check::templates;
 use crate::check::templates::TemplatePlace;
-use crate::config::{ErrorPage, HeaderChanges, HeaderRule, RouteFault};
+use crate::config::{ErrorPage, HeaderChanges, HeaderRule, ListenerHttp3, RouteFault};
 use crate::diagnostic::SourceSpan;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::key::{Map, Spanned, SpannedTable};
@@ -47,6 +47,7 @@ pub(in crate::check) fn check_listener(
     let (hsts, has_tls) = (hsts.as_ref().map(|hsts| (hsts, text.key_at("hsts"))), !text.is_missing("tls"));
     let response =
         with_hsts(check_response(response_headers, &place, diagnostics), hsts, has_tls, diagnostics);
+    let response = with_alt_svc(response, text.value.http3.as_ref());
     let error_pages = error_pages::check(text.value.error_pages.as_ref(), &place, around, diagnostics);
     let rewriting = CheckedRewriting::of_listener(&text.value, &place, diagnostics);
     ListenerDefaults { request, response, error_pages, rewriting, has_tls }
@@ -73,6 +74,17 @@ fn with_hsts(
 ) -> HeaderChanges {
     let header = hsts.and_then(|(hsts, key)| check_hsts((hsts, key), &changes, has_tls, diagnostics));
     changes.set.extend(header);
+    changes
+}
+
+/// With the header that tells clients of HTTP/3 on the port that they know, unless the config has one of its own.
+fn with_alt_svc(mut changes: HeaderChanges, http3: Option<&SpannedTable<ListenerHttp3>>) -> HeaderChanges {
+    const NAME: &str = "alt-svc";
+    let age = http3.map_or(0, |http3| http3.value.alt_svc_max_age.as_secs());
+    if age > 0 && !changes.given().any(|(name, _)| &**name == NAME) {
+        let value = format!("h3=\":{{port}}\"; ma={age}");
+        changes.set.extend(NAME.parse().ok().zip(value.parse().ok()));
+    }
     changes
 }
 

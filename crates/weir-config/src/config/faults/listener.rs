@@ -31,6 +31,8 @@ pub(crate) enum ListenerFault {
     /// Of this version of TLS.
     NoSuite(&'static str),
     TicketsAndClientCertificates,
+    /// HTTP/3 cannot be spoken, for this reason.
+    NoHttp3(&'static str),
 }
 
 impl fmt::Display for ListenerFault {
@@ -55,6 +57,9 @@ impl fmt::Display for ListenerFault {
             Self::NoTlsVersion => f.write_str("`versions` is an empty list"),
             Self::NoSuite(version) => {
                 write!(f, "no suite of `cipher_suites` is for TLS {version}")
+            }
+            Self::NoHttp3(reason) => {
+                write!(f, "HTTP/3 needs TLS 1.3 on a port of an address: {reason}")
             }
             Self::TicketsAndClientCertificates => {
                 f.write_str("`ticket_keys` does not go with `client_certificates`")

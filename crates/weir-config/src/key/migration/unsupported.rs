@@ -20,11 +20,6 @@ const fn unsupported(
 
 pub(super) const UNSUPPORTED: &[UnsupportedFeature] = &[
     unsupported(
-        "HTTP/3",
-        &["http3", "quic"],
-        "Weir speaks HTTP/2 and HTTP/1.1, with clients and with servers",
-    ),
-    unsupported(
         "HTTP Digest",
         &["digest_auth"],
         "a route asks for passwords with `basic`, for tokens with `jwt`, and another server with `forward_auth`",

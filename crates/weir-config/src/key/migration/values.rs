@@ -52,7 +52,7 @@ pub(super) const NO_VALUES: &[(&[&str], &str, &str)] = &[
         "http1",
         "the upstream has `tls`, and `protocol` says which HTTP is spoken over it",
     ),
-    (&["http3", "h3", "quic"], "h2c", "this version of Weir does not have HTTP/3"),
+    (&["http3", "h3", "quic"], "h2c", "Weir does not speak HTTP/3 with servers"),
     (&["grpc", "grpcs"], "h2c", "gRPC is HTTP/2: `h2` with `tls`, `h2c` without"),
     (&["https", "ssl", "tls"], "tcp", "`protocol` is `http`, and the listener has `tls`"),
     (
@@ -65,7 +65,7 @@ pub(super) const NO_VALUES: &[(&[&str], &str, &str)] = &[
         "tcp",
         "gRPC is HTTP/2: `protocol` is `http`, and `http2` of the listener says what is spoken without TLS",
     ),
-    (&["http3", "quic"], "tcp", "this version of Weir does not have HTTP/3"),
+    (&["http3", "quic"], "tcp", "`protocol` is `http`, and `http3` of the listener switches HTTP/3 on"),
     (&["udp"], "tcp", "this version of Weir does not have UDP"),
     (
         &["TLSv1", "TLSv1.0", "TLSv1.1", "1.0", "1.1", "SSLv3"],

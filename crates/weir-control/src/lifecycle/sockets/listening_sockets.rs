@@ -48,6 +48,8 @@ struct ListeningSocket {
     sockets: Vec<Weak<OwnedFd>>,
     /// Sockets of the process before, which no worker has yet.
     handed: Vec<Arc<OwnedFd>>,
+    /// Whether it is for datagrams, beside the same address for connections.
+    receives_datagrams: bool,
     /// Whether it is the supervisor's: a stop does not close it to new connections, which wait for the next start.
     is_inherited: bool,
 }
@@ -75,7 +77,18 @@ impl ListeningSockets {
             };
             let handed = sockets.into_iter().map(Arc::new).collect();
             let (sockets, bound) = (Vec::new(), at);
-            ListeningSocket { id, listener, address, bound, file, sockets, handed, is_inherited }
+            let receives_datagrams = false;
+            ListeningSocket {
+                id,
+                listener,
+                address,
+                bound,
+                file,
+                sockets,
+                handed,
+                receives_datagrams,
+                is_inherited,
+            }
         });
         Self { open: open.collect(), bound, inherited }
     }
@@ -103,7 +116,7 @@ impl ListeningSockets {
                 sockets: open.map(|socket| socket.try_clone()).collect::<io::Result<_>>()?,
             })
         };
-        self.open.iter().map(hand).collect()
+        self.open.iter().filter(|socket| !socket.receives_datagrams).map(hand).collect()
     }
 
     /// Binds the addresses of `config` that are not in use yet.
@@ -115,7 +128,9 @@ impl ListeningSockets {
             |listener: usize| config.listeners[listener].addresses.iter().map(move |it| (listener, it));
         let wanted: Vec<_> = (0..config.listeners.len()).flat_map(of_listener).collect();
         let known = self.find(config, &wanted);
-        let is_left = |socket: &&ListeningSocket| !known.iter().flatten().any(|known| known.id == socket.id);
+        let is_left = |socket: &&ListeningSocket| {
+            !socket.receives_datagrams && !known.iter().flatten().any(|known| known.id == socket.id)
+        };
         let left: Vec<&ListeningSocket> = self.open.iter().filter(is_left).collect();
         self.probe(
             config,
@@ -146,21 +161,80 @@ impl ListeningSockets {
                     let sockets = opened.iter().map(Arc::downgrade).collect();
                     let (id, file, bound) = (listening_sockets.bound, bound.file, bound.address);
                     let handed = Vec::new();
-                    (
-                        ListeningSocket { id, listener, address, bound, file, sockets, handed, is_inherited },
-                        opened,
-                    )
+                    let socket = ListeningSocket {
+                        id,
+                        listener,
+                        address,
+                        bound,
+                        file,
+                        sockets,
+                        handed,
+                        receives_datagrams: false,
+                        is_inherited,
+                    };
+                    (socket, opened)
                 }
             };
             let (id, port) = (socket.id, port(&socket.bound));
             let mut sockets = sockets.into_iter();
             for assignments in &mut assignments {
-                assignments.push(SocketAssignment { id, listener: place, port, socket: sockets.next() });
+                let (receives_datagrams, socket) = (false, sockets.next());
+                assignments.push(SocketAssignment { id, listener: place, port, receives_datagrams, socket });
             }
             listening_sockets.open.push(socket);
         }
+        self.open_for_datagrams(config, &mut listening_sockets, &mut assignments)?;
         let stale_files = left.iter().filter_map(|socket| socket.file.clone()).collect();
         Ok(OpenedSockets { listening_sockets, assignments, stale_files })
+    }
+
+    /// Binds the addresses of listeners with HTTP/3 for datagrams as well, behind all others: with the port that the system may have chosen. One that is
+    /// bound stays so as long as the address is there: a listener that has HTTP/3 no more goes on with its connections.
+    fn open_for_datagrams(
+        &self,
+        config: &Config,
+        opened: &mut Self,
+        assignments: &mut [Vec<SocketAssignment>],
+    ) -> Result<(), StartError> {
+        let accepting = opened.open.clone();
+        for beside in accepting {
+            let BoundAddress::Inet(addr) = beside.bound else { continue };
+            let is_it = |listener: &Arc<Listener>| listener.name == beside.listener;
+            let Some(place) = config.listeners.iter().position(is_it) else { continue };
+            let known = self.open.iter().find(|it| it.receives_datagrams && it.bound == beside.bound);
+            let (id, sockets, weak) = match known {
+                Some(known) => (known.id, Vec::new(), known.sockets.clone()),
+                None if config.listeners[place].http3.is_none() => continue,
+                None => {
+                    let is_for_all = matches!(beside.address, ListenAddress::AllTcp { .. });
+                    let bound = listening::bind_datagrams(addr, !is_for_all, assignments.len());
+                    let listener = &config.listeners[place];
+                    let bound = bound.map_err(|error| cannot_bind(listener, &beside.address, error))?;
+                    let sockets: Vec<_> = bound.into_iter().map(Arc::new).collect();
+                    opened.bound += 1;
+                    let weak = sockets.iter().map(Arc::downgrade).collect();
+                    (opened.bound, sockets, weak)
+                }
+            };
+            let (mut sockets, port) = (sockets.into_iter(), Some(addr.port()));
+            for assignments in assignments.iter_mut() {
+                let (receives_datagrams, socket) = (true, sockets.next());
+                assignments.push(SocketAssignment { id, listener: place, port, receives_datagrams, socket });
+            }
+            let (file, handed) = (None, Vec::new());
+            let (receives_datagrams, is_inherited) = (true, false);
+            let socket = ListeningSocket {
+                id,
+                file,
+                sockets: weak,
+                handed,
+                receives_datagrams,
+                is_inherited,
+                ..beside
+            };
+            opened.open.push(socket);
+        }
+        Ok(())
     }
 
     /// Makes sure that no other process has an address that is about to be bound; before any is, so that they are not in each other's way.
@@ -183,7 +257,8 @@ impl ListeningSockets {
 
     /// The address in use that each wanted one is: rather one of the same listener than one of another.
     fn find(&self, config: &Config, wanted: &[(usize, &ListenAddress)]) -> Vec<Option<&ListeningSocket>> {
-        let mut free: Vec<&ListeningSocket> = self.open.iter().collect();
+        let mut free: Vec<&ListeningSocket> =
+            self.open.iter().filter(|socket| !socket.receives_datagrams).collect();
         let mut take = |is_it: &dyn Fn(&ListeningSocket) -> bool| {
             let at = free.iter().position(|socket| is_it(socket))?;
             Some(free.remove(at))
@@ -234,7 +309,7 @@ impl ListeningSockets {
             listener: socket.listener.clone(),
             address: socket.bound.clone(),
         };
-        self.open.iter().map(bound).collect()
+        self.open.iter().filter(|socket| !socket.receives_datagrams).map(bound).collect()
     }
 }
 
@@ -263,7 +338,7 @@ impl ListeningSocket {
 
     /// Those behind the first `kept` reject new connections.
     fn refuse_new(&self, kept: usize) {
-        if self.is_inherited || !matches!(self.bound, BoundAddress::Inet(_)) {
+        if self.is_inherited || self.receives_datagrams || !matches!(self.bound, BoundAddress::Inet(_)) {
             return;
         }
         for socket in self.sockets.iter().skip(kept).filter_map(Weak::upgrade) {

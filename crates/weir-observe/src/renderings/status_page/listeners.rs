@@ -51,6 +51,9 @@ fn row(index: usize, listener: &ListenerOverview) -> Markup {
                     span.small { (live("http2_connections_open.now", "count", &level(stats.http2_connections_open.now))) " of HTTP/2 with "
                         (live("streams_open.now", "count", &level(stats.streams_open.now))) " streams" }
                 }
+                @if stats.http3_connections > 0 {
+                    span.small { (live("http3_connections_open.now", "count", &level(stats.http3_connections_open.now))) " of HTTP/3" }
+                }
                 @if stats.tunnels > 0 || listener.protocol == "tcp" {
                     span.small { (live("tunnels_open.now", "count", &level(stats.tunnels_open.now))) " tunnels, "
                         (live("tunnels", "count", &format::count(stats.tunnels))) " in total" }

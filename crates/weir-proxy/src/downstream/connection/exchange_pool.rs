@@ -16,6 +16,8 @@ use super::ClientConnection;
 use super::memory::stream::MemoryStream;
 use super::stream_client::StreamClient;
 use crate::downstream::http2::Http2Stream;
+#[cfg(feature = "http3")]
+use crate::downstream::http3::Http3Stream;
 use crate::downstream::stream_driver::DrivenStream;
 use crate::downstream::transport::ByteTransport;
 use crate::exchange::End;
@@ -31,6 +33,8 @@ pub(crate) struct ExchangePool {
     pub(crate) worker: Rc<Worker>,
     pub(super) bytes: KeptExchanges<ClientConnection<ByteTransport>>,
     http2: KeptExchanges<StreamClient<Http2Stream>>,
+    #[cfg(feature = "http3")]
+    http3: KeptExchanges<StreamClient<Http3Stream>>,
     #[cfg(test)]
     memory: KeptExchanges<StreamClient<MemoryStream>>,
 }
@@ -44,6 +48,8 @@ impl ExchangePool {
             worker: Rc::clone(worker),
             bytes: RefCell::default(),
             http2: RefCell::default(),
+            #[cfg(feature = "http3")]
+            http3: RefCell::default(),
             #[cfg(test)]
             memory: RefCell::default(),
         })
@@ -89,11 +95,16 @@ impl ExchangePool {
     pub(crate) fn shrink(&self) {
         self.bytes.take();
         self.http2.take();
+        #[cfg(feature = "http3")]
+        self.http3.take();
     }
 
     /// How many are free.
     pub(crate) fn free_count(&self) -> usize {
-        self.bytes.borrow().len() + self.http2.borrow().len()
+        let free = self.bytes.borrow().len() + self.http2.borrow().len();
+        #[cfg(feature = "http3")]
+        let free = free + self.http3.borrow().len();
+        free
     }
 }
 
@@ -117,6 +128,13 @@ pub(crate) trait StreamUser: DrivenStream {
 impl StreamUser for Http2Stream {
     fn kept(pool: &ExchangePool) -> &KeptExchanges<StreamClient<Self>> {
         &pool.http2
+    }
+}
+
+#[cfg(feature = "http3")]
+impl StreamUser for Http3Stream {
+    fn kept(pool: &ExchangePool) -> &KeptExchanges<StreamClient<Self>> {
+        &pool.http3
     }
 }
 

@@ -4,6 +4,8 @@
 //! request means, nor what a transport does with its bytes: [`bytes`] is the life of a connection that has a socket.
 
 pub(crate) mod bytes;
+#[cfg(feature = "http3")]
+pub(crate) mod datagrams;
 mod streams;
 mod lease;
 pub(crate) mod exchange_pool;

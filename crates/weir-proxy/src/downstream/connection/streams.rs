@@ -23,7 +23,7 @@ use crate::exchange::End;
 use crate::exchange::phases::finish;
 use crate::exchange::phases::tunnel::Tunnelled;
 use crate::net::clock::{self, Instant};
-use crate::net::pace::Pace;
+use crate::net::timing::pace::Pace;
 use crate::state::connections::activity::Activity;
 
 /// How long a client may take to acknowledge how we begin.

@@ -1,9 +1,11 @@
 //! Seam 3: what carries a client connection, as far as the rest of `downstream` needs it.
 //!
-//! A transport has addresses, the facts of TLS, and a way to close; a driver makes streams of what it carries. Bytes of a socket are the first
-//! one; datagrams are to be others. Must not know a protocol of requests, nor how many streams there are.
+//! A transport has addresses, the facts of TLS, and a way to close; a driver makes streams of what it carries. Bytes of a socket of its own are the
+//! one; datagrams of a shared one are the other. Must not know a protocol of requests, nor how many streams there are.
 
 mod bytes;
+#[cfg(feature = "http3")]
+mod datagrams;
 mod facts;
 
 use std::net::SocketAddr;
@@ -13,6 +15,8 @@ use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::net::peer::Peer;
 use crate::state::snapshot::ListenerPlan;
 pub(crate) use bytes::ByteTransport;
+#[cfg(feature = "http3")]
+pub(crate) use datagrams::DatagramTransport;
 pub(crate) use facts::TransportFacts;
 
 /// What carries one client connection.

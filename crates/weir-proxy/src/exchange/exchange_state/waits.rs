@@ -9,8 +9,8 @@ use std::time::Duration;
 use weir_observe::{Cause, Failure, Phase};
 
 use crate::net::clock::{self, Instant};
-use crate::net::pace::Pace;
 use crate::net::timing::deadline::Deadline;
+use crate::net::timing::pace::Pace;
 use crate::state::connections::activity::Activity;
 use crate::state::routes::wait_limits::WaitLimits;
 

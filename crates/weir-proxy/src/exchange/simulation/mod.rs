@@ -39,6 +39,7 @@ use crate::net::clock::{self, Instant};
 use crate::net::peer::Peer;
 use crate::net::timing::deadline::Deadline;
 use crate::state::budgets::memory_guard::MemoryGuard;
+use crate::state::datagrams::DatagramRoutes;
 use crate::state::servers::plan_inputs::PlanInputs;
 use crate::state::shared::Shared;
 use crate::state::snapshot::Snapshot;
@@ -174,6 +175,7 @@ pub(crate) fn worker(config: &weir_config::Config, servers: &[usize], seed: u64)
         buffers_max: snapshot.process.buffers_max,
         loads: Box::new([crate::state::shared::Load::default()]),
         hand_over: Box::new([]),
+        datagrams: DatagramRoutes::new(1).expect("there are random numbers").0,
         room_requests: Box::new([]),
         connections: weir_traffic::limit::ConnectionCount::new(u32::MAX),
         passwords: Arc::default(),

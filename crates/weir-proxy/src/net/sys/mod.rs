@@ -75,6 +75,12 @@ pub(crate) fn set_transparent(fd: BorrowedFd<'_>, family: AddressFamily) -> io::
     }
 }
 
+/// Leaves received datagrams without the time at which they came (socket(7), `SO_TIMESTAMPNS`).
+#[cfg(feature = "http3")]
+pub(crate) fn set_no_timestamps(fd: BorrowedFd<'_>) -> io::Result<()> {
+    set_option(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 0)
+}
+
 fn set_tcp(fd: BorrowedFd<'_>, name: libc::c_int, value: u32) -> io::Result<()> {
     set_option(fd, libc::IPPROTO_TCP, name, value)
 }

@@ -22,6 +22,7 @@ const BUILD: &str =
     "build it from its sources: cargo install --locked --profile stripped --all-features --path crates/weir";
 
 const HAS_GEOIP: bool = cfg!(feature = "geoip");
+const HAS_HTTP3: bool = cfg!(feature = "http3");
 const HAS_KUBERNETES: bool = cfg!(feature = "kubernetes");
 const HAS_PROFILER: bool = cfg!(feature = "profiler");
 const HAS_TOP: bool = cfg!(feature = "top");
@@ -32,6 +33,7 @@ const HAS_XDS: bool = cfg!(feature = "xds");
 fn the_version_lists_the_features() {
     let all = [
         ("geoip", HAS_GEOIP),
+        ("http3", HAS_HTTP3),
         ("kubernetes", HAS_KUBERNETES),
         ("profiler", HAS_PROFILER),
         ("top", HAS_TOP),

@@ -13,6 +13,8 @@ mod record;
 pub(crate) mod wire;
 pub(crate) mod client;
 pub(crate) mod http2;
+#[cfg(feature = "http3")]
+pub(crate) mod http3;
 mod servers;
 pub(crate) mod draw;
 pub(crate) mod traffic;

@@ -31,6 +31,10 @@ pub(super) const FAMILIES: &[Family] = families! {
         |samples, listener| samples.value(sum(listener.shards(), |shard| shard.http2_connections.value()));
     "weir_listener_http2_connections_open" Gauge Listener, "Client connections open that speak HTTP/2.",
         |samples, listener| samples.value(level(listener.shards(), |shard| shard.http2_connections_open.level()).now);
+    "weir_listener_http3_connections_total" Counter Listener, "Client connections that spoke HTTP/3.",
+        |samples, listener| samples.value(sum(listener.shards(), |shard| shard.http3_connections.value()));
+    "weir_listener_http3_connections_open" Gauge Listener, "Client connections open that speak HTTP/3.",
+        |samples, listener| samples.value(level(listener.shards(), |shard| shard.http3_connections_open.level()).now);
     "weir_listener_streams_total" Counter Listener, "Streams of HTTP/2 begun: each is a request.",
         |samples, listener| samples.value(sum(listener.shards(), |shard| shard.streams.value()));
     "weir_listener_streams_open" Gauge Listener, "Streams of HTTP/2 open.",

@@ -370,7 +370,7 @@ fn every_counter_of_the_shards_is_shown() {
     for (part, fields) in [
         ("worker", 32),
         ("trace", 3),
-        ("listener", 27),
+        ("listener", 29),
         ("upstream", 20),
         ("server", 29),
         ("admin", 2),

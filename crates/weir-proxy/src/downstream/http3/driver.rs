@@ -1,0 +1,491 @@
+//! A connection of HTTP/3 without its transport: what concerns all of its streams.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use quinn_proto::{ConnectionError, Dir, Event, StreamEvent, StreamId};
+use weir_http::h3::{
+    Http3Code, Http3Connection, Http3Fault, Http3Limits, Http3Settings, OwnStream, PeerEvent, PeerReceived,
+    PeerStream, RequestAdmission, Role, StreamInput,
+};
+use weir_observe::{Cause, ListenerShard};
+
+use super::heads::{AwaitedHead, AwaitedProgress};
+use super::shared::{Http3Shared, Http3State, StreamReader, Unread};
+use super::stream::Http3Stream;
+use crate::downstream::stream_driver::{ClientFault, ConnectionEnd, EndReason, Standing, StreamDriver};
+use crate::downstream::transport::{DatagramTransport, Transport as _};
+use crate::net::buffer::BufferStock;
+use crate::net::clock::{self, Instant};
+use crate::state::budgets::inbox_budget::InboxBudget;
+use crate::state::snapshot::ListenerPlan;
+
+/// The dynamic table of clients, in bytes, and how many heads may wait for it at once (RFC 9204 section 5).
+const TABLE_BYTES_MAX: u64 = 4_096;
+const BLOCKED_MAX: u64 = 16;
+
+/// How long a connection with streams is silent before it shows that it is there: less than networks keep the way of a silent one open.
+const KEEP_ALIVE: Duration = Duration::from_secs(20);
+
+/// How long a client takes at most to notice an announcement, beside two round trips.
+const NOTICE_TIME: Duration = Duration::from_millis(50);
+
+/// Counts a connection as one of HTTP/3.
+pub(crate) struct Http3ConnectionCount(Arc<ListenerShard>);
+
+impl Drop for Http3ConnectionCount {
+    fn drop(&mut self) {
+        self.0.http3_connections_open.decrement();
+    }
+}
+
+/// The driver of the streams of one connection.
+pub(crate) struct Http3Driver {
+    shared: Rc<Http3Shared>,
+    /// Streams whose head is not whole.
+    awaited: Vec<AwaitedHead>,
+    /// Streams in one direction that the client has opened.
+    peers: Vec<PeerReading>,
+    /// Ours: control, encoder, decoder.
+    own: [Option<StreamId>; 3],
+    begun: Vec<Http3Stream>,
+    opened: u64,
+    /// Streams of the client that can be read.
+    readable: Vec<StreamId>,
+    /// Whether nothing more is taken from the client.
+    is_deaf: bool,
+    /// When the client knows of the end.
+    told_at: Option<Instant>,
+    /// When it next shows that it is there.
+    alive_at: Option<Instant>,
+    counts: StreamCounts,
+}
+
+/// What has happened since it was last counted.
+#[derive(Default)]
+struct StreamCounts {
+    reset: u64,
+    refused: u64,
+}
+
+/// A stream in one direction that is read.
+struct PeerReading {
+    id: StreamId,
+    stream: PeerStream,
+    reader: StreamReader,
+}
+
+impl Http3Driver {
+    /// Everything that has happened to the connection; why it is over, if it is.
+    fn hear(&mut self) -> Result<Option<ConnectionError>, Http3Fault> {
+        while let Some(event) = self.shared.link.next_event() {
+            match event {
+                Event::Stream(event) => self.hear_of_stream(&event)?,
+                Event::ConnectionLost { reason } => return Ok(Some(reason)),
+                Event::Connected
+                | Event::HandshakeDataReady
+                | Event::DatagramReceived
+                | Event::DatagramsUnblocked => {}
+            }
+        }
+        Ok(None)
+    }
+
+    fn hear_of_stream(&mut self, event: &StreamEvent) -> Result<(), Http3Fault> {
+        let (shared, now) = (&self.shared, self.shared.millis());
+        match *event {
+            StreamEvent::Opened { .. } | StreamEvent::Available { .. } => {}
+            StreamEvent::Readable { id } => {
+                let state = shared.state.borrow();
+                match state.streams.get(&id) {
+                    Some(stream) => stream.wake(),
+                    None => self.readable.push(id),
+                }
+            }
+            StreamEvent::Writable { id } => {
+                if let Some(stream) = shared.state.borrow().streams.get(&id) {
+                    stream.wake();
+                }
+            }
+            StreamEvent::Finished { .. } => {
+                let state = &mut *shared.state.borrow_mut();
+                state.unacknowledged = state.unacknowledged.saturating_sub(1);
+            }
+            StreamEvent::Stopped { id, .. } => {
+                if self.own.contains(&Some(id)) {
+                    return Err(Http3Fault::closed_critical_stream());
+                }
+                let state = &mut *shared.state.borrow_mut();
+                if state.leavings.remove(&id).is_none() && !state.streams.contains_key(&id) {
+                    // It was over, and only not acknowledged.
+                    state.unacknowledged = state.unacknowledged.saturating_sub(1);
+                    return Ok(());
+                }
+                self.counts.reset += 1;
+                if let Some(stream) = state.streams.get(&id) {
+                    stream.leave(Cause::Reset);
+                }
+                state.codec.budgets.charge_reset(now)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the streams that the client has opened.
+    fn accept(&mut self) -> Result<(), Http3Fault> {
+        let link = Rc::clone(&self.shared.link);
+        let next = |dir| link.with(|connection| connection.streams().accept(dir));
+        while let Some(id) = next(Dir::Uni) {
+            let reading = PeerReading { id, stream: PeerStream::new(), reader: StreamReader::default() };
+            self.peers.push(reading);
+            self.readable.push(id);
+        }
+        while let Some(id) = next(Dir::Bi) {
+            let admitted = self.shared.state.borrow_mut().codec.admit_request(id.into())?;
+            if admitted == RequestAdmission::Rejected || self.is_deaf {
+                self.counts.refused += 1;
+                self.give_back(id, Http3Code::REQUEST_REJECTED);
+                let now = self.shared.millis();
+                self.shared.state.borrow_mut().codec.budgets.charge_fault(now)?;
+                continue;
+            }
+            self.opened += 1;
+            let section_bytes_max = self.shared.state.borrow().codec.limits().section_bytes_max;
+            self.awaited.push(AwaitedHead::new(id, section_bytes_max));
+            self.readable.push(id);
+        }
+        Ok(())
+    }
+
+    /// Wants nothing of a stream, and sends nothing on it.
+    fn give_back(&self, id: StreamId, code: Http3Code) {
+        StreamReader::default().stop(&self.shared.link, id, code);
+        self.shared.reset(id, code);
+    }
+
+    /// Reads what has arrived on streams that are not those of an exchange.
+    fn read(&mut self, listener: &ListenerPlan) -> Result<(), Http3Fault> {
+        let mut readable = std::mem::take(&mut self.readable);
+        // Those in one direction first: heads may need what has come on them.
+        for id in readable.iter().filter(|id| id.dir() == Dir::Uni) {
+            self.read_peer(*id)?;
+        }
+        for id in readable.drain(..).filter(|id| id.dir() == Dir::Bi) {
+            if let Some(at) = self.awaited.iter().position(|awaited| awaited.id == id) {
+                self.read_head(at, listener)?;
+            }
+        }
+        self.readable = readable;
+        loop {
+            let Some(id) = self.shared.state.borrow_mut().codec.decoder.next_unblocked() else { break };
+            if let Some(at) = self.awaited.iter().position(|awaited| u64::from(awaited.id) == id) {
+                self.read_head(at, listener)?;
+                continue;
+            }
+            let state = self.shared.state.borrow();
+            let stream = state.streams.iter().find(|(stream, _)| u64::from(**stream) == id);
+            if let Some((_, stream)) = stream {
+                stream.wake();
+            }
+        }
+        Ok(())
+    }
+
+    fn read_head(&mut self, at: usize, listener: &ListenerPlan) -> Result<(), Http3Fault> {
+        match self.awaited[at].read(&self.shared, listener)? {
+            AwaitedProgress::Waits => {}
+            AwaitedProgress::Begun(stream) => {
+                self.awaited.swap_remove(at);
+                self.begun.push(*stream);
+            }
+            AwaitedProgress::Broken(code) => {
+                let id = self.awaited.swap_remove(at).id;
+                self.give_back(id, code);
+                let now = self.shared.millis();
+                self.shared.state.borrow_mut().codec.budgets.charge_fault(now)?;
+            }
+            AwaitedProgress::Reset => {
+                let id = self.awaited.swap_remove(at).id;
+                self.counts.reset += 1;
+                self.shared.reset(id, Http3Code::REQUEST_CANCELLED);
+                let now = self.shared.millis();
+                let state = &mut *self.shared.state.borrow_mut();
+                state.codec.decoder.cancel(id.into());
+                state.codec.budgets.charge_reset(now)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a stream in one direction, as far as it has arrived.
+    fn read_peer(&mut self, id: StreamId) -> Result<(), Http3Fault> {
+        let Some(at) = self.peers.iter().position(|peer| peer.id == id) else { return Ok(()) };
+        let now = self.shared.millis();
+        loop {
+            let peer = &mut self.peers[at];
+            let chunk = match peer.reader.read(&self.shared.link, id) {
+                Ok(chunk) => chunk,
+                Err(Unread::Blocked) => return Ok(()),
+                Err(Unread::Reset | Unread::Ended) => {
+                    self.shared.state.borrow().codec.reset(&peer.stream)?;
+                    self.peers.swap_remove(at);
+                    return Ok(());
+                }
+            };
+            let mut used = 0;
+            loop {
+                let input = StreamInput { bytes: &chunk.bytes[used..], is_last: chunk.is_last };
+                let state = &mut *self.shared.state.borrow_mut();
+                let PeerReceived { used: more, event } =
+                    state.codec.receive(&mut self.peers[at].stream, input, now)?;
+                used += more;
+                match event {
+                    None => break,
+                    Some(PeerEvent::Settings | PeerEvent::GoAway { .. }) => {}
+                    Some(PeerEvent::Priority { stream, priority }) => {
+                        let id = state.streams.keys().find(|id| u64::from(**id) == stream).copied();
+                        if let Some(id) = id {
+                            self.shared.prefer(id, priority);
+                        }
+                    }
+                    Some(PeerEvent::UnknownStream) => {
+                        let mut peer = self.peers.swap_remove(at);
+                        peer.reader.stop(&self.shared.link, id, Http3Code::STREAM_CREATION_ERROR);
+                        return Ok(());
+                    }
+                }
+            }
+            if chunk.is_last {
+                self.peers.swap_remove(at);
+                return Ok(());
+            }
+        }
+    }
+
+    /// Gives our own streams what waits for them, and streams that are over what they have left.
+    fn write(&mut self) {
+        for (place, kind) in
+            [OwnStream::Control, OwnStream::Encoder, OwnStream::Decoder].into_iter().enumerate()
+        {
+            if self.shared.state.borrow_mut().codec.unsent(kind).is_empty() {
+                continue;
+            }
+            let open = || self.shared.link.with(|connection| connection.streams().open(Dir::Uni));
+            let Some(id) = self.own[place].or_else(open) else { continue };
+            self.own[place] = Some(id);
+            let state = &mut *self.shared.state.borrow_mut();
+            let unsent = state.codec.unsent(kind);
+            let written = self.shared.link.with(|connection| connection.send_stream(id).write(unsent));
+            let len = written.unwrap_or(0);
+            drop(unsent.drain(..len));
+        }
+        let ids: Vec<StreamId> = self.shared.state.borrow().leavings.keys().copied().collect();
+        for id in ids {
+            let left = self.shared.state.borrow_mut().leavings.remove(&id).unwrap_or_default();
+            match self.shared.write(id, &left) {
+                Some(len) if len < left.len() => {
+                    self.shared.state.borrow_mut().leavings.insert(id, left[len..].to_vec());
+                }
+                Some(_) => self.shared.end(id),
+                None => {}
+            }
+        }
+    }
+
+    /// Takes what has come, as far as that goes.
+    fn take_turn(&mut self, listener: &ListenerPlan) -> Result<Option<ConnectionError>, Http3Fault> {
+        if let Some(reason) = self.hear()? {
+            return Ok(Some(reason));
+        }
+        self.accept()?;
+        self.read(listener)?;
+        match self.shared.state.borrow_mut().fault.take() {
+            Some(fault) => Err(fault),
+            None => Ok(None),
+        }
+    }
+}
+
+impl StreamDriver for Http3Driver {
+    type Transport = DatagramTransport;
+    type Stream = Http3Stream;
+    type Count = Http3ConnectionCount;
+
+    fn open(transport: &mut DatagramTransport, listener: &ListenerPlan) -> Self {
+        let local = Http3Settings {
+            qpack_max_table_capacity: TABLE_BYTES_MAX,
+            qpack_blocked_streams: BLOCKED_MAX,
+            max_field_section_size: Some(listener.head_limits.head_bytes_max as u64),
+            enable_connect_protocol: true,
+        };
+        let limits =
+            Http3Limits { section_bytes_max: listener.head_limits.head_bytes_max, ..Http3Limits::default() };
+        let opened_at = clock::now();
+        transport.close_code = Http3Code::NO_ERROR.0;
+        let state = Http3State {
+            codec: Http3Connection::new(Role::Server, &local, limits, Some(opened_at.since_boot_ns())),
+            streams: HashMap::new(),
+            leavings: HashMap::new(),
+            unacknowledged: 0,
+            heads: Vec::new(),
+            fault: None,
+            resets_sent: 0,
+        };
+        let shared = Http3Shared {
+            link: Rc::clone(&transport.link),
+            facts: transport.take_facts(),
+            state: RefCell::new(state),
+            opened_at,
+            is_ending: Cell::new(false),
+        };
+        Self {
+            shared: Rc::new(shared),
+            awaited: Vec::new(),
+            peers: Vec::new(),
+            own: [None; 3],
+            begun: Vec::new(),
+            opened: 0,
+            readable: Vec::new(),
+            is_deaf: false,
+            told_at: None,
+            alive_at: None,
+            counts: StreamCounts::default(),
+        }
+    }
+
+    fn count_open(shard: &Arc<ListenerShard>) -> Http3ConnectionCount {
+        shard.http3_connections.increment();
+        shard.http3_connections_open.increment();
+        Http3ConnectionCount(Arc::clone(shard))
+    }
+
+    fn begin_turn(&mut self, _cx: &Context<'_>, _now: Duration) {}
+
+    fn poll_receive(
+        &mut self,
+        cx: &mut Context<'_>,
+        transport: &mut DatagramTransport,
+        _stock: &Rc<BufferStock>,
+        listener: &ListenerPlan,
+    ) -> Poll<ConnectionEnd> {
+        let now = clock::now();
+        self.shared.link.watch(cx);
+        self.shared.link.advance(now);
+        let has_streams = !self.shared.state.borrow().streams.is_empty();
+        match self.alive_at {
+            Some(at) if at <= now && has_streams => {
+                self.shared.link.with(quinn_proto::Connection::ping);
+                self.alive_at = Some(now + KEEP_ALIVE);
+            }
+            None if has_streams => self.alive_at = Some(now + KEEP_ALIVE),
+            Some(_) if !has_streams => self.alive_at = None,
+            _ => {}
+        }
+        match self.take_turn(listener) {
+            Ok(None) => Poll::Pending,
+            // Nothing reaches the client any more, whatever the reason.
+            Ok(Some(_)) => Poll::Ready(ConnectionEnd::Closed(Err(io::ErrorKind::ConnectionReset.into()))),
+            Err(fault) => {
+                transport.close_code = fault.code().0;
+                let is_flood = fault.code() == Http3Code::EXCESSIVE_LOAD;
+                Poll::Ready(ConnectionEnd::Fault(ClientFault { rule: fault.rule(), is_flood }))
+            }
+        }
+    }
+
+    fn account(&mut self, _budget: &InboxBudget) {}
+
+    fn close_account(&mut self, _budget: &InboxBudget) {}
+
+    fn count(&mut self, shard: &ListenerShard) {
+        let counts = std::mem::take(&mut self.counts);
+        let resets_sent = std::mem::take(&mut self.shared.state.borrow_mut().resets_sent);
+        if counts.reset + counts.refused + resets_sent > 0 {
+            shard.streams_reset.add(counts.reset);
+            shard.streams_refused.add(counts.refused);
+            shard.streams_reset_by_weir.add(resets_sent);
+        }
+    }
+
+    fn begin_streams(&mut self, start: impl FnMut(Http3Stream)) {
+        self.begun.drain(..).for_each(start);
+    }
+
+    fn poll_send(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _transport: &mut DatagramTransport,
+    ) -> Poll<io::Result<()>> {
+        self.write();
+        self.shared.link.send(clock::now());
+        Poll::Ready(Ok(()))
+    }
+
+    fn standing(&self, _transport: &DatagramTransport) -> Standing {
+        let (link, state) = (&self.shared.link, self.shared.state.borrow());
+        let waits = state.unacknowledged > 0 || !state.leavings.is_empty() || link.is_blocked();
+        let due = [link.due(), self.told_at, self.alive_at];
+        Standing {
+            streams: state.streams.len(),
+            opened: self.opened,
+            is_partial: !self.awaited.is_empty(),
+            is_acknowledged: true,
+            is_told: self.told_at.is_some_and(|at| at <= clock::now()),
+            unwritten: waits.then(|| link.with(|connection| connection.stats().frame_tx.stream)),
+            turn_at: due.into_iter().flatten().min(),
+        }
+    }
+
+    fn announce_end(&mut self) {
+        let rtt = self.shared.link.with(|connection| connection.rtt());
+        self.told_at = Some(clock::now() + 2 * rtt + NOTICE_TIME);
+        self.shared.is_ending.set(true);
+        self.shared.state.borrow_mut().codec.announce_go_away();
+    }
+
+    fn end(&mut self, _reason: EndReason) {
+        self.shared.is_ending.set(true);
+        self.shared.state.borrow_mut().codec.go_away();
+    }
+
+    fn give_up(&mut self, cause: Cause) {
+        self.is_deaf = true;
+        for awaited in std::mem::take(&mut self.awaited) {
+            self.give_back(awaited.id, Http3Code::REQUEST_REJECTED);
+        }
+        self.shared.state.borrow().leave_all(cause);
+    }
+
+    fn close(&mut self, cause: Cause) {
+        self.is_deaf = true;
+        self.awaited.clear();
+        let state = &mut *self.shared.state.borrow_mut();
+        state.leave_all(cause);
+        state.leavings.clear();
+        state.unacknowledged = 0;
+    }
+
+    fn stop_reading(&mut self) {
+        self.is_deaf = true;
+    }
+
+    fn release_heads(&mut self) {
+        self.shared.state.borrow_mut().heads = Vec::new();
+    }
+
+    fn release_memory(&mut self) {
+        let state = &mut *self.shared.state.borrow_mut();
+        state.heads = Vec::new();
+        state.streams.shrink_to_fit();
+        state.leavings.shrink_to_fit();
+        state.codec.shrink();
+        self.awaited.shrink_to_fit();
+        self.begun = Vec::new();
+        self.readable = Vec::new();
+    }
+}

@@ -1,0 +1,231 @@
+//! What a connection and its streams share.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use quinn_proto::{ReadError, StreamId, VarInt, WriteError};
+use weir_http::h3::{Http3Code, Http3Connection, Http3Fault};
+use weir_http::{Priority, RequestHead};
+use weir_observe::Cause;
+
+use crate::downstream::transport::TransportFacts;
+use crate::net::clock::{self, Instant};
+use crate::net::quic::link::QuicLink;
+use crate::relay::http2::inbox::ReceivedHead;
+
+/// Bytes that are read of a stream at once at most.
+const READ_MAX: usize = 64 * 1024;
+
+/// A connection, as its streams see it.
+pub(super) struct Http3Shared {
+    pub(super) link: Rc<QuicLink>,
+    pub(super) facts: TransportFacts,
+    pub(super) state: RefCell<Http3State>,
+    pub(super) opened_at: Instant,
+    /// Whether no further streams are taken.
+    pub(super) is_ending: Cell<bool>,
+}
+
+/// What changes with its streams.
+pub(super) struct Http3State {
+    pub(super) codec: Http3Connection,
+    /// Streams whose exchange is not over.
+    pub(super) streams: HashMap<StreamId, Rc<Http3StreamShared>>,
+    /// What streams that are over have left unsent.
+    pub(super) leavings: HashMap<StreamId, Vec<u8>>,
+    /// Streams that were ended by us, and of which the client has not acknowledged everything.
+    pub(super) unacknowledged: usize,
+    /// Heads for the next requests.
+    #[expect(clippy::vec_box, reason = "they are handed over, and come back")]
+    pub(super) heads: Vec<Box<ReceivedHead<RequestHead>>>,
+    /// A fault of the connection that a stream has found.
+    pub(super) fault: Option<Http3Fault>,
+    /// Streams that we have reset, or refused, since that was last counted.
+    pub(super) resets_sent: u64,
+}
+
+/// What a stream and its connection share.
+pub(super) struct Http3StreamShared {
+    /// Why the client does not want the response any more, or cannot get it.
+    pub(super) gone: Cell<Option<Cause>>,
+    waker: RefCell<Option<Waker>>,
+}
+
+/// What was read of a stream.
+pub(super) struct ReadChunk {
+    pub(super) bytes: Bytes,
+    /// Whether the stream ends behind it.
+    pub(super) is_last: bool,
+}
+
+/// Reads a stream, one chunk ahead: so that the end is known with the last bytes.
+#[derive(Debug, Default)]
+pub(super) struct StreamReader {
+    ahead: Option<Bytes>,
+    has_ended: bool,
+}
+
+/// Why a stream gives nothing now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unread {
+    /// More is to come.
+    Blocked,
+    /// The client has given it up.
+    Reset,
+    /// Everything was read.
+    Ended,
+}
+
+impl Http3StreamShared {
+    pub(super) fn new() -> Rc<Self> {
+        Rc::new(Self { gone: Cell::new(None), waker: RefCell::default() })
+    }
+
+    /// The task of `cx` has the stream from now on.
+    pub(super) fn watch(&self, cx: &Context<'_>) {
+        let mut waker = self.waker.borrow_mut();
+        if !waker.as_ref().is_some_and(|known| known.will_wake(cx.waker())) {
+            *waker = Some(cx.waker().clone());
+        }
+    }
+
+    /// Waits for news.
+    pub(super) fn pending<T>(&self, cx: &Context<'_>) -> Poll<T> {
+        self.watch(cx);
+        Poll::Pending
+    }
+
+    pub(super) fn wake(&self) {
+        if let Some(waker) = &*self.waker.borrow() {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// The client does not get the rest.
+    pub(super) fn leave(&self, cause: Cause) {
+        if self.gone.get().is_none() {
+            self.gone.set(Some(cause));
+            self.wake();
+        }
+    }
+}
+
+impl StreamReader {
+    /// The next bytes. An empty chunk is the end alone.
+    pub(super) fn read(&mut self, link: &QuicLink, id: StreamId) -> Result<ReadChunk, Unread> {
+        if self.has_ended && self.ahead.is_none() {
+            return Err(Unread::Ended);
+        }
+        let read = link.with(|connection| {
+            let mut stream = connection.recv_stream(id);
+            let Ok(mut chunks) = stream.read(true) else {
+                return Err(if self.ahead.is_some() { Unread::Ended } else { Unread::Reset });
+            };
+            let mut next = || chunks.next(READ_MAX).map(|chunk| chunk.map(|chunk| chunk.bytes));
+            let first = match self.ahead.take() {
+                Some(ahead) => Ok(Some(ahead)),
+                None => next(),
+            };
+            let read = match first {
+                Ok(Some(bytes)) => match next() {
+                    Ok(Some(ahead)) => {
+                        self.ahead = Some(ahead);
+                        Ok(ReadChunk { bytes, is_last: false })
+                    }
+                    Ok(None) => Ok(ReadChunk { bytes, is_last: true }),
+                    // What comes behind the bytes shows when they are taken.
+                    Err(_) => Ok(ReadChunk { bytes, is_last: false }),
+                },
+                Ok(None) => Ok(ReadChunk { bytes: Bytes::new(), is_last: true }),
+                Err(ReadError::Blocked) => Err(Unread::Blocked),
+                Err(ReadError::Reset(_)) => Err(Unread::Reset),
+            };
+            if chunks.finalize().should_transmit() { Ok((read, true)) } else { Ok((read, false)) }
+        });
+        let (read, has_news) = match read {
+            Ok(read) => read,
+            Err(Unread::Ended) => {
+                let bytes = self.ahead.take().unwrap_or_default();
+                self.has_ended = true;
+                return Ok(ReadChunk { bytes, is_last: true });
+            }
+            Err(unread) => return Err(unread),
+        };
+        if has_news {
+            link.wake();
+        }
+        self.has_ended |= read.as_ref().is_ok_and(|chunk| chunk.is_last);
+        read
+    }
+
+    /// Wants nothing more of the stream.
+    pub(super) fn stop(&mut self, link: &QuicLink, id: StreamId, code: Http3Code) {
+        if !self.has_ended {
+            self.has_ended = true;
+            self.ahead = None;
+            link.with(|connection| {
+                let _over = connection.recv_stream(id).stop(var(code.0));
+            });
+        }
+    }
+}
+
+impl Http3Shared {
+    /// Milliseconds since the connection was opened.
+    pub(super) fn millis(&self) -> u64 {
+        clock::now().nanos_since(self.opened_at) / 1_000_000
+    }
+
+    /// Writes what a stream takes now; the rest stays. `None` when the stream takes nothing any more.
+    pub(super) fn write(&self, id: StreamId, bytes: &[u8]) -> Option<usize> {
+        let written = self.link.with(|connection| connection.send_stream(id).write(bytes));
+        match written {
+            Ok(len) => {
+                self.link.wake();
+                Some(len)
+            }
+            Err(WriteError::Blocked) => Some(0),
+            Err(WriteError::Stopped(_) | WriteError::ClosedStream) => None,
+        }
+    }
+
+    /// Ends our direction of a stream.
+    pub(super) fn end(&self, id: StreamId) {
+        let ended = self.link.with(|connection| connection.send_stream(id).finish());
+        if ended.is_ok() {
+            self.state.borrow_mut().unacknowledged += 1;
+            self.link.wake();
+        }
+    }
+
+    /// Sends a stream before others, or behind them, as its client asks (RFC 9218): within one urgency by turns.
+    pub(super) fn prefer(&self, id: StreamId, priority: Priority) {
+        let urgency = i32::from(priority.urgency);
+        self.link.with(|connection| {
+            let _over = connection.send_stream(id).set_priority(-urgency);
+        });
+    }
+
+    /// Gives our direction of a stream up.
+    pub(super) fn reset(&self, id: StreamId, code: Http3Code) {
+        let reset = self.link.with(|connection| connection.send_stream(id).reset(var(code.0)));
+        if reset.is_ok() {
+            self.state.borrow_mut().resets_sent += 1;
+            self.link.wake();
+        }
+    }
+}
+
+impl Http3State {
+    /// No stream gets anything any more.
+    pub(super) fn leave_all(&self, cause: Cause) {
+        self.streams.values().for_each(|stream| stream.leave(cause));
+    }
+}
+
+pub(super) fn var(number: u64) -> VarInt {
+    VarInt::from_u64(number).unwrap_or(VarInt::MAX)
+}

@@ -1,0 +1,137 @@
+//! The connection IDs that Weir gives to clients: they say which worker has the connection.
+//!
+//! Generation, worker, six random bytes, and four of a keyed hash, by which an ID of ours is known from any other. The generation is that of the
+//! process: after an upgrade, packets of the process before can be told from those of this one. A client moves between networks with them, and
+//! its packets may then reach any socket.
+
+use std::fmt;
+use std::hash::Hasher as _;
+use std::time::Duration;
+
+use aws_lc_rs::rand;
+use quinn_proto::{ConnectionId, ConnectionIdGenerator, InvalidCid};
+use siphasher::sip::SipHasher13;
+
+/// Bytes of an ID.
+pub(crate) const LEN: usize = 12;
+
+/// Where the worker stands in an ID.
+pub(crate) const WORKER_AT: usize = 1;
+
+const HASHED_LEN: usize = 8;
+
+/// What the IDs of a process have in common.
+#[derive(Clone, Copy)]
+pub(crate) struct IdKey {
+    key: [u8; 16],
+    generation: u8,
+}
+
+impl fmt::Debug for IdKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IdKey").field("generation", &self.generation).finish_non_exhaustive()
+    }
+}
+
+impl IdKey {
+    pub(super) const fn new(key: [u8; 16], generation: u8) -> Self {
+        Self { key, generation }
+    }
+
+    fn hash(&self, bytes: &[u8]) -> [u8; LEN - HASHED_LEN] {
+        let mut hasher = SipHasher13::new_with_key(&self.key);
+        hasher.write(bytes);
+        let [a, b, c, d, ..] = hasher.finish().to_le_bytes();
+        [a, b, c, d]
+    }
+
+    /// The worker whose connection an ID stands for; `None` where it is none of this process.
+    pub(crate) fn worker_of(&self, id: &[u8]) -> Option<usize> {
+        let (hashed, hash) = id.split_at_checked(HASHED_LEN)?;
+        let is_ours = hashed[0] == self.generation && self.hash(hashed) == hash;
+        is_ours.then(|| hashed[WORKER_AT].into())
+    }
+}
+
+/// The ID that a datagram is for; `None` where it is too short.
+pub(crate) fn destination(datagram: &[u8]) -> Option<&[u8]> {
+    let (first, rest) = datagram.split_first()?;
+    if first & 0x80 == 0 {
+        return rest.get(..LEN);
+    }
+    // Version, length, ID (RFC 8999 section 5.1).
+    let len = usize::from(*rest.get(4)?);
+    rest.get(5..5 + len)
+}
+
+/// Makes the IDs of one worker.
+#[derive(Debug)]
+pub(crate) struct WorkerIds {
+    pub(crate) key: IdKey,
+    pub(crate) worker: u8,
+}
+
+impl ConnectionIdGenerator for WorkerIds {
+    fn generate_cid(&mut self) -> ConnectionId {
+        let mut id = [0; LEN];
+        // Without random numbers, IDs collide, and connections with them: none is taken over.
+        let _random = rand::fill(&mut id[..HASHED_LEN]);
+        id[0] = self.key.generation;
+        id[WORKER_AT] = self.worker;
+        let (hashed, hash) = id.split_at_mut(HASHED_LEN);
+        hash.copy_from_slice(&self.key.hash(hashed));
+        ConnectionId::new(&id)
+    }
+
+    fn validate(&self, id: &ConnectionId) -> Result<(), InvalidCid> {
+        self.key.worker_of(id).map(|_| ()).ok_or(InvalidCid)
+    }
+
+    fn cid_len(&self) -> usize {
+        LEN
+    }
+
+    fn cid_lifetime(&self) -> Option<Duration> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_says_which_worker_has_the_connection() {
+        let key = IdKey::new([5; 16], 9);
+        let mut ids = WorkerIds { key, worker: 7 };
+        let (one, other) = (ids.generate_cid(), ids.generate_cid());
+        assert_ne!(one, other);
+        assert_eq!((key.worker_of(&one), key.worker_of(&other)), (Some(7), Some(7)));
+        assert!(ids.validate(&one).is_ok());
+    }
+
+    #[test]
+    fn ids_of_others_are_known() {
+        let key = IdKey::new([5; 16], 9);
+        let id = WorkerIds { key, worker: 1 }.generate_cid();
+        for at in 0..LEN {
+            let mut changed = *id.first_chunk::<LEN>().expect("it has as many");
+            changed[at] ^= 0x10;
+            assert_eq!(key.worker_of(&changed), None, "{at}");
+        }
+        for len in 0..LEN {
+            assert_eq!(key.worker_of(&id[..len]), None, "{len}");
+        }
+    }
+
+    #[test]
+    fn the_id_of_a_datagram_is_found() {
+        let short: Vec<u8> = std::iter::once(0x40).chain(1..=30).collect();
+        assert_eq!(destination(&short), Some(&short[1..=LEN]));
+        assert_eq!(destination(&short[..LEN]), None);
+        let long = [0xc0, 0, 0, 0, 1, 3, 7, 8, 9, 0];
+        assert_eq!(destination(&long), Some(&[7, 8, 9][..]));
+        assert_eq!(destination(&long[..8]), None);
+        assert_eq!(destination(&[]), None);
+    }
+}

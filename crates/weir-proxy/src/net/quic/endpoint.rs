@@ -1,0 +1,206 @@
+//! One UDP socket of a worker, and the connections on it: takes datagrams to them, and begins new ones.
+
+use std::cell::RefCell;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::BytesMut;
+use quinn_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, EcnCodepoint, Incoming, ServerConfig};
+
+use super::keys::QuicKeys;
+use super::link::QuicLink;
+use super::socket::QuicSocket;
+use super::udp::{ReceiveRoom, ReceivedDatagrams};
+use crate::net::clock::{self, Instant};
+
+/// Handshakes that are under way on one socket from which on clients first prove that they can be reached at their address (Retry, RFC 9000
+/// section 8.1.2), and that many times as many from which on none more begins: their clients try again.
+const HANDSHAKES_UNPROVEN_MAX: usize = 128;
+const HANDSHAKES_MAX: usize = 4 * HANDSHAKES_UNPROVEN_MAX;
+
+/// A socket with its connections.
+pub(crate) struct QuicEndpoint {
+    socket: Rc<QuicSocket>,
+    keys: QuicKeys,
+    worker: usize,
+    /// By their numbers.
+    links: RefCell<Vec<Weak<QuicLink>>>,
+}
+
+/// What comes of a datagram beside a step of a connection.
+pub(crate) enum DatagramArrival<'a> {
+    /// A client begins.
+    New(Box<Incoming>),
+    /// The connection is one of another worker: its packet has come here, since its client has another address now.
+    Foreign(usize, HandedDatagram<'a>),
+}
+
+/// A datagram for a connection of another worker.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HandedDatagram<'a> {
+    pub(crate) from: SocketAddr,
+    pub(crate) to: Option<IpAddr>,
+    pub(crate) ecn: Option<EcnCodepoint>,
+    pub(crate) bytes: &'a [u8],
+}
+
+/// Why a client that begins is not served now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// It was asked to prove its address.
+    Retry,
+    /// Too many handshakes are under way: it tries again.
+    Busy,
+    /// Its first packet is broken, or it has gone.
+    Broken,
+}
+
+impl QuicEndpoint {
+    /// On a bound socket. `config` is what clients are served by until the first [`QuicEndpoint::serve_by`].
+    ///
+    /// # Errors
+    /// Those of the socket options.
+    pub(crate) fn open(
+        socket: Arc<OwnedFd>,
+        keys: &QuicKeys,
+        worker: usize,
+        config: Arc<ServerConfig>,
+    ) -> io::Result<Rc<Self>> {
+        let socket = Rc::new(QuicSocket::open(socket, keys, worker, config)?);
+        Ok(Rc::new(Self { socket, keys: keys.clone(), worker, links: RefCell::default() }))
+    }
+
+    /// Serves clients that begin from now on by this.
+    pub(crate) fn serve_by(&self, config: Arc<ServerConfig>) {
+        self.socket.protocol.borrow_mut().set_server_config(Some(config));
+    }
+
+    /// Whether there are connections on it.
+    pub(crate) fn is_used(&self) -> bool {
+        self.socket.protocol.borrow().open_connections() > 0
+    }
+
+    /// Room for what a worker receives.
+    pub(crate) fn room() -> ReceiveRoom {
+        ReceiveRoom::new()
+    }
+
+    /// Receives what has come, into `room`; how many messages.
+    pub(crate) fn poll_receive(
+        &self,
+        cx: &mut Context<'_>,
+        room: &mut ReceiveRoom,
+    ) -> Poll<io::Result<usize>> {
+        self.socket.poll_receive(cx, room)
+    }
+
+    /// Takes what was received to its connections; `arrived` gets what is for none of this worker.
+    pub(crate) fn take(
+        &self,
+        room: &ReceiveRoom,
+        count: usize,
+        mut arrived: impl FnMut(DatagramArrival<'_>),
+    ) {
+        let now = clock::now();
+        for message in room.messages(count) {
+            let ReceivedDatagrams { from, to, ecn, stride, bytes } = message;
+            for datagram in bytes.chunks(stride) {
+                match self.keys.worker_of(datagram).filter(|worker| *worker != self.worker) {
+                    Some(worker) => {
+                        arrived(DatagramArrival::Foreign(
+                            worker,
+                            HandedDatagram { from, to, ecn, bytes: datagram },
+                        ));
+                    }
+                    None => {
+                        let datagram = HandedDatagram { from, to, ecn, bytes: datagram };
+                        if let Some(incoming) = self.take_one(now, datagram) {
+                            arrived(DatagramArrival::New(Box::new(incoming)));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes one datagram to its connection; gives that which is to begin.
+    pub(crate) fn take_one(&self, now: Instant, datagram: HandedDatagram<'_>) -> Option<Incoming> {
+        let HandedDatagram { from, to, ecn, bytes } = datagram;
+        let mut response = Vec::new();
+        let data = BytesMut::from(bytes);
+        let event =
+            self.socket.protocol.borrow_mut().handle(clock::std(now), from, to, ecn, data, &mut response);
+        match event? {
+            DatagramEvent::NewConnection(incoming) => return Some(incoming),
+            DatagramEvent::ConnectionEvent(handle, event) => self.pass(handle, event),
+            DatagramEvent::Response(transmit) => self.socket.respond(&transmit, &response),
+        }
+        None
+    }
+
+    fn pass(&self, handle: ConnectionHandle, event: ConnectionEvent) {
+        let link = self.links.borrow().get(handle.0).and_then(Weak::upgrade);
+        if let Some(link) = link {
+            link.take(event);
+        }
+    }
+
+    /// Begins the connection of a client.
+    ///
+    /// # Errors
+    /// When it does not begin now.
+    pub(crate) fn accept(
+        self: &Rc<Self>,
+        incoming: Incoming,
+        config: Arc<ServerConfig>,
+    ) -> Result<Rc<QuicLink>, Refused> {
+        let mut response = Vec::new();
+        let open = self.socket.handshakes.get();
+        if open >= HANDSHAKES_MAX {
+            self.ignore(incoming);
+            return Err(Refused::Busy);
+        }
+        if open >= HANDSHAKES_UNPROVEN_MAX && !incoming.remote_address_validated() && incoming.may_retry() {
+            let asked = self.socket.protocol.borrow_mut().retry(incoming, &mut response);
+            if let Ok(transmit) = asked {
+                self.socket.respond(&transmit, &response);
+            }
+            return Err(Refused::Retry);
+        }
+        let now = clock::std(clock::now());
+        let accepted = self.socket.protocol.borrow_mut().accept(incoming, now, &mut response, Some(config));
+        match accepted {
+            Ok((handle, connection)) => {
+                let link = QuicLink::new(Rc::clone(&self.socket), handle, connection);
+                let mut links = self.links.borrow_mut();
+                if links.len() <= handle.0 {
+                    links.resize_with(handle.0 + 1, Weak::new);
+                }
+                links[handle.0] = Rc::downgrade(&link);
+                Ok(link)
+            }
+            Err(error) => {
+                if let Some(transmit) = &error.response {
+                    self.socket.respond(transmit, &response);
+                }
+                Err(Refused::Broken)
+            }
+        }
+    }
+
+    /// Takes no notice of a client that begins: it tries again by itself.
+    pub(crate) fn ignore(&self, incoming: Incoming) {
+        self.socket.protocol.borrow_mut().ignore(incoming);
+    }
+
+    /// Tells a client that begins that it is not served.
+    pub(crate) fn refuse(&self, incoming: Incoming) {
+        let mut response = Vec::new();
+        let transmit = self.socket.protocol.borrow_mut().refuse(incoming, &mut response);
+        self.socket.respond(&transmit, &response);
+    }
+}

@@ -1,0 +1,58 @@
+//! The keys of a process for QUIC: of connection IDs, stateless resets, and tokens.
+
+use std::fmt;
+use std::sync::Arc;
+
+use aws_lc_rs::{hkdf, hmac, rand};
+use quinn_proto::crypto::HandshakeTokenKey;
+
+use super::connection_ids::IdKey;
+
+/// Bytes that all keys are made of.
+const SECRET_LEN: usize = 64;
+
+/// The keys that all workers share: a packet, or a token, may come to any of them.
+#[derive(Clone)]
+pub struct QuicKeys {
+    pub(super) ids: IdKey,
+    pub(super) resets: Arc<hmac::Key>,
+    tokens: Arc<hkdf::Prk>,
+}
+
+impl fmt::Debug for QuicKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QuicKeys").finish_non_exhaustive()
+    }
+}
+
+impl QuicKeys {
+    /// New ones.
+    ///
+    /// # Errors
+    /// When the system gives no random numbers.
+    pub fn random() -> Result<Self, rustls::Error> {
+        let mut secret = [0; SECRET_LEN];
+        rand::fill(&mut secret).map_err(|_| rustls::Error::FailedToGetRandomBytes)?;
+        let mut generation = [0];
+        rand::fill(&mut generation).map_err(|_| rustls::Error::FailedToGetRandomBytes)?;
+        let master = hkdf::Salt::new(hkdf::HKDF_SHA256, b"weir quic").extract(&secret);
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &secret);
+        let derived = |purpose: &[u8]| hmac::sign(&key, purpose);
+        let ids = derived(b"connection ids").as_ref().first_chunk().copied().unwrap_or_default();
+        Ok(Self {
+            ids: IdKey::new(ids, generation[0]),
+            resets: Arc::new(hmac::Key::new(hmac::HMAC_SHA256, derived(b"resets").as_ref())),
+            tokens: Arc::new(master),
+        })
+    }
+
+    /// The key of tokens by which clients prove their address.
+    pub(crate) fn tokens(&self) -> Arc<dyn HandshakeTokenKey> {
+        Arc::clone(&self.tokens) as _
+    }
+
+    /// The worker whose connection a datagram is for; `None` where no connection of this process has such an ID.
+    pub(crate) fn worker_of(&self, datagram: &[u8]) -> Option<usize> {
+        self.ids.worker_of(super::connection_ids::destination(datagram)?)
+    }
+}

@@ -1,0 +1,171 @@
+//! One connection of QUIC, shared by the task that serves it and its streams.
+
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::task::{Context, Waker};
+
+use bytes::Bytes;
+use quinn_proto::{Connection, ConnectionEvent, ConnectionHandle, EndpointEvent, Event, Transmit, VarInt};
+
+use super::socket::QuicSocket;
+use crate::net::clock::{self, Instant};
+
+/// Sends of one turn: with more to go, another turn follows behind those of other connections.
+const SENDS_MAX: usize = 8;
+
+/// A connection, without what its streams carry.
+pub(crate) struct QuicLink {
+    socket: Rc<QuicSocket>,
+    handle: ConnectionHandle,
+    connection: RefCell<Connection>,
+    /// The task that serves it.
+    waker: RefCell<Option<Waker>>,
+    /// A packet that the socket had no room for.
+    unsent: RefCell<Option<(Transmit, Vec<u8>)>>,
+    is_handshaking: Cell<bool>,
+    is_drained: Cell<bool>,
+}
+
+impl QuicLink {
+    pub(super) fn new(socket: Rc<QuicSocket>, handle: ConnectionHandle, connection: Connection) -> Rc<Self> {
+        socket.handshakes.update(|open| open + 1);
+        Rc::new(Self {
+            socket,
+            handle,
+            connection: RefCell::new(connection),
+            waker: RefCell::default(),
+            unsent: RefCell::default(),
+            is_handshaking: Cell::new(true),
+            is_drained: Cell::new(false),
+        })
+    }
+
+    /// The task of `cx` serves it from now on.
+    pub(crate) fn watch(&self, cx: &Context<'_>) {
+        let mut waker = self.waker.borrow_mut();
+        if !waker.as_ref().is_some_and(|known| known.will_wake(cx.waker())) {
+            *waker = Some(cx.waker().clone());
+        }
+    }
+
+    /// Has its task take a turn.
+    pub(crate) fn wake(&self) {
+        if let Some(waker) = &*self.waker.borrow() {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Something has come for it.
+    pub(super) fn take(&self, event: ConnectionEvent) {
+        self.connection.borrow_mut().handle_event(event);
+        self.wake();
+    }
+
+    /// The connection itself. Must not be held over anything that reaches it again.
+    pub(crate) fn with<R>(&self, act: impl FnOnce(&mut Connection) -> R) -> R {
+        act(&mut self.connection.borrow_mut())
+    }
+
+    /// Does what is due by now.
+    pub(crate) fn advance(&self, now: Instant) {
+        let connection = &mut *self.connection.borrow_mut();
+        let at = clock::std(now);
+        while connection.poll_timeout().is_some_and(|due| due <= at) {
+            connection.handle_timeout(at);
+        }
+        self.tell(connection);
+    }
+
+    /// Takes the news of the connection to its endpoint, and back.
+    fn tell(&self, connection: &mut Connection) {
+        while let Some(event) = connection.poll_endpoint_events() {
+            self.is_drained.set(self.is_drained.get() || event.is_drained());
+            if let Some(answer) = self.socket.hear(self.handle, event) {
+                connection.handle_event(answer);
+            }
+        }
+    }
+
+    /// What has happened to it.
+    pub(crate) fn next_event(&self) -> Option<Event> {
+        let event = self.connection.borrow_mut().poll();
+        if matches!(event, Some(Event::Connected | Event::ConnectionLost { .. })) {
+            self.end_handshake();
+        }
+        event
+    }
+
+    fn end_handshake(&self) {
+        if self.is_handshaking.replace(false) {
+            self.socket.handshakes.update(|open| open - 1);
+        }
+    }
+
+    /// Sends what may leave now.
+    pub(crate) fn send(&self, now: Instant) {
+        let mut unsent = self.unsent.borrow_mut();
+        if let Some((transmit, bytes)) = &*unsent {
+            if !self.socket.udp.send(transmit, bytes) {
+                return self.wait_for_room();
+            }
+            *unsent = None;
+        }
+        let connection = &mut *self.connection.borrow_mut();
+        let mut scratch = self.socket.scratch.borrow_mut();
+        let segments_max = self.socket.segments_max(connection.current_mtu());
+        for _ in 0..SENDS_MAX {
+            scratch.clear();
+            let Some(transmit) = connection.poll_transmit(clock::std(now), segments_max, &mut scratch) else {
+                return self.tell(connection);
+            };
+            if !self.socket.udp.send(&transmit, &scratch) {
+                *unsent = Some((transmit, std::mem::take(&mut *scratch)));
+                self.wait_for_room();
+                return self.tell(connection);
+            }
+        }
+        self.tell(connection);
+        self.wake();
+    }
+
+    fn wait_for_room(&self) {
+        if let Some(waker) = &*self.waker.borrow() {
+            self.socket.wait_for_room(waker.clone());
+        }
+    }
+
+    /// Whether a packet waits for room in the socket.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.unsent.borrow().is_some()
+    }
+
+    /// When it needs a turn although nothing happens.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.connection.borrow_mut().poll_timeout().map(clock::from_std)
+    }
+
+    /// Ends it for its client, with a code of the protocol of its streams.
+    pub(crate) fn close(&self, code: u64) {
+        let now = clock::now();
+        let code = VarInt::from_u64(code).unwrap_or(VarInt::MAX);
+        self.connection.borrow_mut().close(clock::std(now), code, Bytes::new());
+        self.send(now);
+    }
+
+    /// The address that the client has connected to.
+    pub(crate) fn local(&self) -> SocketAddr {
+        let local = self.socket.udp.local();
+        let ip = self.connection.borrow().local_ip();
+        SocketAddr::new(ip.unwrap_or(local.ip()).to_canonical(), local.port())
+    }
+
+    /// Nothing is to be had of it any more.
+    pub(crate) fn forget(&self) {
+        self.end_handshake();
+        self.waker.take();
+        if !self.is_drained.replace(true) {
+            self.socket.hear(self.handle, EndpointEvent::drained());
+        }
+    }
+}

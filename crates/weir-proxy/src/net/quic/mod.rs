@@ -1,0 +1,11 @@
+//! QUIC below HTTP/3 (RFC 9000): UDP sockets, the endpoint of each, its connections, and their TLS (RFC 9001).
+//!
+//! The protocol itself is `quinn-proto`, which reads no clock and touches no socket. Must not know what streams carry.
+
+pub(crate) mod endpoint;
+pub(crate) mod link;
+mod socket;
+pub(crate) mod udp;
+pub(crate) mod tls;
+pub mod keys;
+mod connection_ids;

@@ -1,0 +1,97 @@
+//! What the connections on one UDP socket have in common: the socket, and the half of the protocol that is not of one connection.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use quinn_proto::{
+    ConnectionEvent, ConnectionHandle, Endpoint, EndpointConfig, EndpointEvent, ServerConfig, Transmit,
+};
+
+use super::connection_ids::WorkerIds;
+use super::keys::QuicKeys;
+use super::udp::{ReceiveRoom, SEND_BYTES_MAX, UdpSocket};
+
+/// The version that is spoken (RFC 9000 section 15).
+const VERSION_1: u32 = 1;
+
+/// The largest packets that are received: of loopback and networks with large frames, too.
+const PACKET_BYTES_MAX: u16 = 9_000;
+
+/// A socket, and what its connections share.
+pub(super) struct QuicSocket {
+    pub(super) udp: UdpSocket,
+    pub(super) protocol: RefCell<Endpoint>,
+    /// Connections whose handshake is not over.
+    pub(super) handshakes: Cell<usize>,
+    /// What a packet is written into before it is sent.
+    pub(super) scratch: RefCell<Vec<u8>>,
+    /// Who waits for room in the socket.
+    blocked: RefCell<Vec<Waker>>,
+    /// The task that receives, and looks for that room.
+    receiving: RefCell<Option<Waker>>,
+}
+
+impl QuicSocket {
+    pub(super) fn open(
+        socket: Arc<OwnedFd>,
+        keys: &QuicKeys,
+        worker: usize,
+        config: Arc<ServerConfig>,
+    ) -> io::Result<Self> {
+        let udp = UdpSocket::open(socket)?;
+        let (key, worker) = (keys.ids, worker as u8);
+        let mut settings = EndpointConfig::new(Arc::clone(&keys.resets) as _);
+        settings.cid_generator(move || Box::new(WorkerIds { key, worker }));
+        settings.supported_versions(vec![VERSION_1]);
+        settings.max_udp_payload_size(PACKET_BYTES_MAX).map_err(io::Error::other)?;
+        let protocol = Endpoint::new(Arc::new(settings), Some(config), !udp.may_fragment(), None);
+        Ok(Self {
+            udp,
+            protocol: RefCell::new(protocol),
+            handshakes: Cell::new(0),
+            scratch: RefCell::default(),
+            blocked: RefCell::default(),
+            receiving: RefCell::default(),
+        })
+    }
+
+    /// Receives what has come, into `room`; how many messages.
+    pub(super) fn poll_receive(
+        &self,
+        cx: &mut Context<'_>,
+        room: &mut ReceiveRoom,
+    ) -> Poll<io::Result<usize>> {
+        // One that is blocked later has this task look at the socket.
+        self.receiving.replace(Some(cx.waker().clone()));
+        if !self.blocked.borrow().is_empty() && self.udp.poll_room(cx).is_ready() {
+            self.blocked.borrow_mut().drain(..).for_each(Waker::wake);
+        }
+        self.udp.poll_receive(cx, room)
+    }
+
+    /// Sends a packet that belongs to no connection; where the socket has no room, it is lost.
+    pub(super) fn respond(&self, transmit: &Transmit, bytes: &[u8]) {
+        self.udp.send(transmit, bytes);
+    }
+
+    /// What a connection tells its endpoint; gives what the connection gets in turn.
+    pub(super) fn hear(&self, handle: ConnectionHandle, event: EndpointEvent) -> Option<ConnectionEvent> {
+        self.protocol.borrow_mut().handle_event(handle, event)
+    }
+
+    /// Datagrams of `mtu` bytes that one send may have.
+    pub(super) fn segments_max(&self, mtu: u16) -> usize {
+        self.udp.segments_max().min(SEND_BYTES_MAX / usize::from(mtu.max(1))).max(1)
+    }
+
+    /// Has `waker` woken when the socket has room.
+    pub(super) fn wait_for_room(&self, waker: Waker) {
+        self.blocked.borrow_mut().push(waker);
+        if let Some(task) = self.receiving.take() {
+            task.wake();
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! The TLS of QUIC connections (RFC 9001), with the config of a listener.
+//!
+//! A session of its own in place of `quinn-proto`'s, which does not tell the cipher suite, nor whether an earlier session goes on.
+
+use std::any::Any;
+use std::io::Cursor;
+use std::sync::Arc;
+
+use quinn_proto::crypto::rustls::QuicServerConfig;
+use quinn_proto::crypto::{
+    self, ExportKeyingMaterialError, HeaderKey, KeyPair, Keys, PacketKey, UnsupportedVersion,
+};
+use quinn_proto::transport_parameters::TransportParameters;
+use quinn_proto::{ConnectionId, Side, TransportError, TransportErrorCode};
+use rustls::HandshakeKind;
+use rustls::pki_types::CertificateDer;
+use rustls::quic::{Connection, KeyChange, Secrets, ServerConnection, Version};
+use rustls::{ServerConfig, crypto::aws_lc_rs};
+
+/// The name of HTTP/3 in handshakes (RFC 9114 section 3.1).
+const PROTOCOL: &[u8] = b"h3";
+
+/// The config for handshakes of QUIC.
+pub(crate) struct QuicTls {
+    config: Arc<ServerConfig>,
+    /// The keys of the first packets, which any observer has.
+    first: Arc<QuicServerConfig>,
+}
+
+/// What is known of a handshake.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct HandshakeFacts {
+    pub(crate) server_name: Box<str>,
+    pub(crate) cipher_suite: Option<rustls::CipherSuite>,
+    pub(crate) is_resumed: bool,
+    /// Why it has failed.
+    pub(crate) error: Option<rustls::Error>,
+}
+
+impl QuicTls {
+    /// From the config of a listener for TCP.
+    ///
+    /// # Errors
+    /// When it has no cipher suite for the first packets.
+    pub(crate) fn new(config: &ServerConfig) -> Result<Self, rustls::Error> {
+        let mut config = config.clone();
+        config.alpn_protocols = vec![PROTOCOL.to_vec()];
+        config.max_early_data_size = 0;
+        let suite = aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
+        let suite = suite.tls13().and_then(rustls::Tls13CipherSuite::quic_suite);
+        let config = Arc::new(config);
+        let unfit = || rustls::Error::General("no cipher suite for first packets".to_owned());
+        let first = suite.and_then(|suite| QuicServerConfig::with_initial(Arc::clone(&config), suite).ok());
+        Ok(Self { config, first: Arc::new(first.ok_or_else(unfit)?) })
+    }
+}
+
+impl crypto::ServerConfig for QuicTls {
+    fn initial_keys(&self, version: u32, id: &ConnectionId) -> Result<Keys, UnsupportedVersion> {
+        self.first.initial_keys(version, id)
+    }
+
+    fn retry_tag(&self, version: u32, original: &ConnectionId, packet: &[u8]) -> [u8; 16] {
+        self.first.retry_tag(version, original, packet)
+    }
+
+    fn start_session(
+        self: Arc<Self>,
+        version: u32,
+        parameters: &TransportParameters,
+    ) -> Box<dyn crypto::Session> {
+        let mut encoded = Vec::new();
+        parameters.write(&mut encoded);
+        let made = ServerConnection::new(Arc::clone(&self.config), Version::V1, encoded);
+        let made = made.map(Connection::Server);
+        Box::new(QuicSession { tls: self, version, made, next: None, told: false, error: None })
+    }
+}
+
+/// One handshake, and the keys that come of it.
+struct QuicSession {
+    tls: Arc<QuicTls>,
+    version: u32,
+    made: Result<Connection, rustls::Error>,
+    next: Option<Secrets>,
+    /// Whether it was told that the name of the server is known.
+    told: bool,
+    error: Option<rustls::Error>,
+}
+
+/// The name of the server that a client asks for, once it is known.
+fn server_name(connection: &Connection) -> Option<&str> {
+    match connection {
+        Connection::Server(server) => server.server_name(),
+        Connection::Client(_) => None,
+    }
+}
+
+impl crypto::Session for QuicSession {
+    fn initial_keys(&self, id: &ConnectionId, _side: Side) -> Keys {
+        let keys = crypto::ServerConfig::initial_keys(&*self.tls, self.version, id);
+        keys.unwrap_or_else(|_| unreachable!("a session begins with a version that has keys"))
+    }
+
+    fn handshake_data(&self) -> Option<Box<dyn Any>> {
+        let error = self.error.clone();
+        let facts = match &self.made {
+            Ok(tls) => HandshakeFacts {
+                server_name: server_name(tls).unwrap_or_default().into(),
+                cipher_suite: tls.negotiated_cipher_suite().map(|suite| suite.suite()),
+                is_resumed: tls.handshake_kind() == Some(HandshakeKind::Resumed),
+                error,
+            },
+            Err(error) => HandshakeFacts {
+                server_name: Box::default(),
+                cipher_suite: None,
+                is_resumed: false,
+                error: Some(error.clone()),
+            },
+        };
+        Some(Box::new(facts))
+    }
+
+    fn peer_identity(&self) -> Option<Box<dyn Any>> {
+        let chain = self.made.as_ref().ok()?.peer_certificates()?;
+        let chain: Vec<CertificateDer<'static>> =
+            chain.iter().map(|certificate| certificate.clone().into_owned()).collect();
+        Some(Box::new(chain))
+    }
+
+    fn early_crypto(&self) -> Option<(Box<dyn HeaderKey>, Box<dyn PacketKey>)> {
+        None
+    }
+
+    fn early_data_accepted(&self) -> Option<bool> {
+        None
+    }
+
+    fn is_handshaking(&self) -> bool {
+        self.made.as_ref().map_or(true, |tls| tls.is_handshaking())
+    }
+
+    fn read_handshake(&mut self, bytes: &[u8]) -> Result<bool, TransportError> {
+        let tls = self.made.as_mut().map_err(|_| TransportErrorCode::INTERNAL_ERROR)?;
+        if let Err(error) = tls.read_hs(bytes) {
+            self.error = Some(error);
+            let alert = tls.alert().map(|alert| TransportErrorCode::crypto(alert.into()));
+            return Err(alert.unwrap_or(TransportErrorCode::PROTOCOL_VIOLATION).into());
+        }
+        let is_known = server_name(tls).is_some() || !tls.is_handshaking();
+        Ok(is_known && !std::mem::replace(&mut self.told, true))
+    }
+
+    fn transport_parameters(&self) -> Result<Option<TransportParameters>, TransportError> {
+        let Some(encoded) = self.made.as_ref().ok().and_then(|tls| tls.quic_transport_parameters()) else {
+            return Ok(None);
+        };
+        Ok(Some(TransportParameters::read(Side::Server, &mut Cursor::new(encoded))?))
+    }
+
+    fn write_handshake(&mut self, out: &mut Vec<u8>) -> Option<Keys> {
+        let keys = match self.made.as_mut().ok()?.write_hs(out)? {
+            KeyChange::Handshake { keys } => keys,
+            KeyChange::OneRtt { keys, next } => {
+                self.next = Some(next);
+                keys
+            }
+        };
+        Some(Keys {
+            header: KeyPair { local: Box::new(keys.local.header), remote: Box::new(keys.remote.header) },
+            packet: KeyPair { local: Box::new(keys.local.packet), remote: Box::new(keys.remote.packet) },
+        })
+    }
+
+    fn next_1rtt_keys(&mut self) -> Option<KeyPair<Box<dyn PacketKey>>> {
+        let keys = self.next.as_mut()?.next_packet_keys();
+        Some(KeyPair { local: Box::new(keys.local), remote: Box::new(keys.remote) })
+    }
+
+    fn is_valid_retry(&self, _original: &ConnectionId, _header: &[u8], _payload: &[u8]) -> bool {
+        // Only servers send them.
+        false
+    }
+
+    fn export_keying_material(
+        &self,
+        out: &mut [u8],
+        label: &[u8],
+        context: &[u8],
+    ) -> Result<(), ExportKeyingMaterialError> {
+        let tls = self.made.as_ref().map_err(|_| ExportKeyingMaterialError)?;
+        let exported = tls.export_keying_material(out, label, Some(context));
+        exported.map(|_| ()).map_err(|_| ExportKeyingMaterialError)
+    }
+}

@@ -1,0 +1,308 @@
+//! Receives datagrams on the sockets of a worker, and begins connections of QUIC.
+//!
+//! A connection stays with the worker that its first packet has come to: its connection IDs say so, and a packet that comes to another worker, as
+//! after a move of the client to another network, is handed over. Must not know what connections carry.
+
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quinn_proto::congestion::CubicConfig;
+use quinn_proto::{IdleTimeout, Incoming, ServerConfig, TransportConfig, VarInt};
+use weir_config::ListenerHttp3;
+use weir_observe::{Cause, Failure, Phase};
+
+use super::Acceptor;
+use crate::downstream::connection::datagrams::DatagramConnection;
+use crate::net::clock;
+use crate::net::peer::Peer;
+use crate::net::quic::endpoint::{DatagramArrival, HandedDatagram, QuicEndpoint, Refused};
+use crate::net::quic::keys::QuicKeys;
+use crate::net::quic::link::QuicLink;
+use crate::net::quic::tls::QuicTls;
+use crate::state::budgets::memory_guard::ConnectionAdmission;
+use crate::state::budgets::slow_heads::WaitForRoom;
+use crate::state::datagrams::ForeignDatagram;
+use crate::state::shared::AcceptedConnection;
+use crate::state::snapshot::ListenerPlan;
+use crate::state::worker_config::LocalListener;
+
+/// Silence after which a connection is given up: longer than pauses of clients whose connections are to stay open, which send something then.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
+
+/// Bytes that a client may send on a stream, and on all of one connection, beyond what is taken in.
+const STREAM_WINDOW: u32 = 256 * 1024;
+const CONNECTION_WINDOW: u32 = 1024 * 1024;
+
+/// Bytes that wait for their acknowledgement on one connection.
+const SEND_WINDOW: u64 = 1024 * 1024;
+
+/// Streams in one direction that a client may open: three that are named by RFC 9114 and RFC 9204, and some of unknown kinds.
+const PLAIN_STREAMS_MAX: u32 = 8;
+
+/// Bytes of a handshake that wait for those before them.
+const HANDSHAKE_BYTES_MAX: usize = 16 * 1024;
+
+/// A socket of a worker for datagrams, until it is closed.
+pub(crate) struct ReceivingSocket {
+    /// The id of the address in the process.
+    pub(crate) id: u64,
+    socket: Rc<DatagramSocket>,
+    receiving: tokio::task::JoinHandle<()>,
+}
+
+/// The socket, and the listener that it belongs to.
+struct DatagramSocket {
+    endpoint: Rc<QuicEndpoint>,
+    port: u16,
+    listener: RefCell<Rc<LocalListener>>,
+    config: RefCell<EndpointConfig>,
+    /// Whether no connection begins any more.
+    is_closed: Cell<bool>,
+}
+
+/// What connections are served by, with what that was made from.
+struct EndpointConfig {
+    tls: Arc<rustls::ServerConfig>,
+    http3: ListenerHttp3,
+    made: Arc<ServerConfig>,
+}
+
+impl EndpointConfig {
+    fn new(plan: &ListenerPlan, keys: &QuicKeys) -> Option<Self> {
+        let (tls, http3) = (plan.tls.as_ref()?.config(), plan.config.http3.clone()?);
+        let session = QuicTls::new(&tls).inspect_err(|error| {
+            tracing::error!(listener = &*plan.config.name, %error, "no HTTP/3 on the listener");
+        });
+        let mut made = ServerConfig::new(Arc::new(session.ok()?), keys.tokens());
+        made.transport_config(Arc::new(transport(&http3)));
+        Some(Self { tls, http3, made: Arc::new(made) })
+    }
+
+    fn is_of(&self, plan: &ListenerPlan) -> bool {
+        let is_same =
+            |tls: &crate::net::tls::server_config::TlsServerConfig| Arc::ptr_eq(&tls.config(), &self.tls);
+        plan.tls.as_deref().is_some_and(is_same) && plan.config.http3.as_ref() == Some(&self.http3)
+    }
+}
+
+fn transport(http3: &ListenerHttp3) -> TransportConfig {
+    let mut config = TransportConfig::default();
+    config
+        .max_concurrent_bidi_streams(http3.streams_max.into())
+        .max_concurrent_uni_streams(PLAIN_STREAMS_MAX.into())
+        .max_idle_timeout(IdleTimeout::try_from(SILENCE_MAX).ok())
+        .stream_receive_window(STREAM_WINDOW.into())
+        .receive_window(VarInt::from_u32(CONNECTION_WINDOW))
+        .send_window(SEND_WINDOW)
+        .crypto_buffer_size(HANDSHAKE_BYTES_MAX)
+        .datagram_receive_buffer_size(None)
+        .congestion_controller_factory(Arc::new(CubicConfig::default()));
+    config
+}
+
+impl DatagramSocket {
+    /// What the next connection is served by; `None` where the listener has no HTTP/3 any more.
+    fn config(&self, plan: &ListenerPlan, keys: &QuicKeys) -> Option<Arc<ServerConfig>> {
+        let mut config = self.config.borrow_mut();
+        if !config.is_of(plan) {
+            *config = EndpointConfig::new(plan, keys)?;
+            self.endpoint.serve_by(Arc::clone(&config.made));
+        }
+        Some(Arc::clone(&config.made))
+    }
+}
+
+impl ReceivingSocket {
+    /// Receives on `socket`; `None` when that cannot be.
+    pub(crate) fn open(
+        acceptor: &Rc<Acceptor>,
+        id: u64,
+        socket: Arc<OwnedFd>,
+        port: u16,
+        listener: &Rc<LocalListener>,
+    ) -> Option<Self> {
+        let (worker, plan) = (&acceptor.worker, listener.plan());
+        let keys = &worker.shared.datagrams.keys;
+        let config = EndpointConfig::new(&plan, keys)?;
+        let endpoint = QuicEndpoint::open(socket, keys, worker.index, Arc::clone(&config.made));
+        let endpoint = endpoint.inspect_err(|error| {
+            tracing::error!(listener = &*plan.config.name, %error, "a UDP socket cannot be used");
+        });
+        let socket = Rc::new(DatagramSocket {
+            endpoint: endpoint.ok()?,
+            port,
+            listener: RefCell::new(Rc::clone(listener)),
+            config: RefCell::new(config),
+            is_closed: Cell::new(false),
+        });
+        let receiving = worker.crash.spawn(receive(Rc::clone(acceptor), Rc::clone(&socket)));
+        Some(Self { id, socket, receiving })
+    }
+
+    /// Gives the socket to a listener, for the connections to come.
+    pub(crate) fn give_to(&self, listener: &Rc<LocalListener>) {
+        self.socket.listener.replace(Rc::clone(listener));
+    }
+
+    /// Begins no more connections on it; those that there are go on.
+    pub(crate) fn close(&self) {
+        self.socket.is_closed.set(true);
+    }
+
+    fn is_closed(&self) -> bool {
+        self.socket.is_closed.get()
+    }
+
+    /// Whether connections are left on it.
+    fn is_used(&self) -> bool {
+        self.socket.endpoint.is_used()
+    }
+}
+
+impl Drop for ReceivingSocket {
+    fn drop(&mut self) {
+        self.receiving.abort();
+    }
+}
+
+/// Receives on one socket until it is dropped.
+async fn receive(acceptor: Rc<Acceptor>, socket: Rc<DatagramSocket>) {
+    let mut room = QuicEndpoint::room();
+    loop {
+        let received = std::future::poll_fn(|cx| socket.endpoint.poll_receive(cx, &mut room)).await;
+        // An error is that of an earlier send, as when a port is closed.
+        let count = received.unwrap_or(0);
+        socket.endpoint.take(&room, count, |arrival| match arrival {
+            DatagramArrival::New(incoming) => acceptor.begin_connection(&socket, *incoming),
+            DatagramArrival::Foreign(worker, datagram) => {
+                acceptor.hand_over_datagram(worker, socket.port, datagram);
+            }
+        });
+        // The connections of this batch have their turn before the next one.
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Takes datagrams that have come to other workers.
+pub(super) async fn take_datagrams(acceptor: Rc<Acceptor>) {
+    while let Some(datagram) = acceptor.resources.datagrams.next().await {
+        let ForeignDatagram { port, from, to, ecn, bytes } = &datagram;
+        let endpoint = {
+            let sockets = acceptor.datagram_sockets.borrow();
+            let socket = sockets.iter().find(|receiving| receiving.socket.port == *port);
+            socket.map(|receiving| Rc::clone(&receiving.socket.endpoint))
+        };
+        if let Some(endpoint) = endpoint {
+            let datagram = HandedDatagram { from: *from, to: *to, ecn: *ecn, bytes };
+            if let Some(incoming) = endpoint.take_one(clock::now(), datagram) {
+                endpoint.ignore(incoming);
+            }
+        }
+    }
+}
+
+impl Acceptor {
+    /// Receives datagrams at an address from now on, or goes on for another listener.
+    pub(super) fn open_datagram_socket(
+        self: &Rc<Self>,
+        id: u64,
+        (socket, port): (Option<Arc<OwnedFd>>, Option<u16>),
+        listener: &Rc<LocalListener>,
+    ) {
+        let mut sockets = self.datagram_sockets.borrow_mut();
+        match (sockets.iter().find(|receiving| receiving.id == id), socket, port) {
+            (Some(receiving), ..) => receiving.give_to(listener),
+            (None, Some(socket), Some(port)) => {
+                sockets.extend(ReceivingSocket::open(self, id, socket, port, listener));
+            }
+            // Another worker has the only socket of this address.
+            (None, ..) => {}
+        }
+    }
+
+    /// Begins no more connections on sockets that are not wanted any more.
+    pub(super) fn close_datagram_sockets(&self, is_wanted: impl Fn(u64) -> bool) {
+        for receiving in self.datagram_sockets.borrow().iter().filter(|receiving| !is_wanted(receiving.id)) {
+            receiving.close();
+        }
+    }
+
+    /// Closes sockets without connections on which none begins.
+    pub(super) fn drop_unused_sockets(&self) {
+        self.datagram_sockets.borrow_mut().retain(|receiving| !receiving.is_closed() || receiving.is_used());
+    }
+
+    /// Begins the connection of a client that has sent its first packet, if there is room for it.
+    fn begin_connection(&self, socket: &DatagramSocket, incoming: Incoming) {
+        let worker = &self.worker;
+        let listener = Rc::clone(&socket.listener.borrow());
+        let plan = listener.plan();
+        let config = socket.config(&plan, &worker.shared.datagrams.keys).filter(|_| !socket.is_closed.get());
+        let Some(config) = config.filter(|_| !worker.is_stopping()) else {
+            return socket.endpoint.refuse(incoming);
+        };
+        if let Some(rate) = plan.tls.as_ref().and_then(|tls| tls.handshake_rate.as_ref()) {
+            let epoch = worker.config.borrow().snapshot.epoch;
+            let now = clock::now().nanos_since(epoch);
+            if rate.try_take(now, now).is_none() {
+                listener.shard.failures.record(Failure::weir(Phase::Tls, Cause::TooManyHandshakes));
+                return socket.endpoint.ignore(incoming);
+            }
+        }
+        let remote = incoming.remote_address();
+        match worker.shared.memory.admit(worker.stock.size()) {
+            ConnectionAdmission::Accept => {}
+            ConnectionAdmission::Wait => return socket.endpoint.ignore(incoming),
+            ConnectionAdmission::Refuse => {
+                listener.shard.failures.record(Failure::weir(Phase::Accept, Cause::MemoryLimit));
+                worker.shared.memory.count_refused();
+                return socket.endpoint.refuse(incoming);
+            }
+        }
+        if !worker.try_reserve(&listener.state) {
+            // The client tries again within a second, and has the place of an idle connection then.
+            let mut wait = WaitForRoom { since: Some(clock::now()), waiting: 1, ..Default::default() };
+            worker.make_room(None, &mut wait);
+            return socket.endpoint.ignore(incoming);
+        }
+        match socket.endpoint.accept(incoming, config) {
+            Ok(link) => self.start_datagram_connection(&listener, socket.port, remote, &link),
+            Err(Refused::Retry | Refused::Busy | Refused::Broken) => worker.unreserve(&listener.state),
+        }
+    }
+
+    fn start_datagram_connection(
+        &self,
+        listener: &Rc<LocalListener>,
+        port: u16,
+        remote: SocketAddr,
+        link: &Rc<QuicLink>,
+    ) {
+        let worker = &self.worker;
+        worker.shard.connections_accepted.increment();
+        worker.shared.loads[worker.index].0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let peer = Peer::Inet(SocketAddr::new(remote.ip().to_canonical(), remote.port()));
+        let accepted = AcceptedConnection {
+            listener: Arc::clone(&listener.state),
+            carrier: Rc::clone(link),
+            peer,
+            port: Some(port),
+        };
+        let run = DatagramConnection::run;
+        if !DatagramConnection::start(&self.exchanges, Rc::clone(listener), accepted, run) {
+            link.close(0);
+            link.forget();
+        }
+    }
+
+    /// Hands a datagram to the worker whose connection it is for. With too many under way it is lost, as packets may be.
+    fn hand_over_datagram(&self, worker: usize, port: u16, datagram: HandedDatagram<'_>) {
+        let HandedDatagram { from, to, ecn, bytes } = datagram;
+        let datagram = ForeignDatagram { port, from, to, ecn, bytes: bytes.into() };
+        self.worker.shared.datagrams.send(worker, datagram);
+    }
+}

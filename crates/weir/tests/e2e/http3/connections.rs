@@ -1,0 +1,85 @@
+//! Connections of QUIC: they outlive reloads and moves of their clients, and end without losing a request.
+
+use rustix::process::Signal;
+
+use crate::harness::http2::start_with_tls;
+use crate::harness::http3::Http3Client;
+use crate::harness::scripts::{echo, echo_gated};
+use crate::harness::{Gate, eventually};
+
+const HTTP3: &str = "listener.web.http3 = {}\n";
+
+#[test]
+fn a_stop_finishes_what_was_taken() {
+    let gate = Gate::new();
+    let origin = echo_gated(&gate, "/held");
+    let (authority, mut weir) = start_with_tls(&origin, HTTP3);
+    let mut client = Http3Client::connect(weir.web(), &authority);
+    let held = client.send("GET", "/held", b"");
+    assert_eq!(client.get("/now").text(), "/now");
+    origin.wait_for_requests(2);
+    weir.signal(Signal::TERM);
+    gate.open();
+    assert_eq!(client.response(held).text(), "/held");
+    client.leave();
+    assert!(weir.wait_for_exit().success(), "it has ended by itself");
+}
+
+#[test]
+fn a_client_goes_on_from_another_port() {
+    let origin = echo();
+    let (authority, weir) = start_with_tls(&origin, HTTP3);
+    let mut client = Http3Client::connect(weir.web(), &authority);
+    assert_eq!(client.get("/before").text(), "/before");
+    for round in 0..5 {
+        client.rebind();
+        let path = format!("/behind/{round}");
+        assert_eq!(client.get(&path).text(), path);
+    }
+    let metrics = weir.metrics();
+    assert_eq!(metrics.sum("weir_listener_http3_connections_total", &[]), 1.0);
+}
+
+#[test]
+fn a_client_that_leaves_is_noticed() {
+    let gate = Gate::new();
+    let origin = echo_gated(&gate, "/held");
+    let (authority, weir) = start_with_tls(&origin, HTTP3);
+    let mut client = Http3Client::connect(weir.web(), &authority);
+    let _held = client.send("GET", "/held", b"");
+    assert_eq!(client.get("/now").status, 200);
+    origin.wait_for_requests(2);
+    client.leave();
+    eventually("the connection is over", || {
+        weir.metrics().sum("weir_listener_http3_connections_open", &[]) == 0.0
+    });
+    gate.open();
+}
+
+#[test]
+fn a_reload_changes_what_is_served_and_not_the_connection() {
+    let (one, other) = (echo(), echo());
+    let (authority, weir) = start_with_tls(&one, HTTP3);
+    let mut client = Http3Client::connect(weir.web(), &authority);
+    assert_eq!(client.get("/one").text(), "/one");
+    let text = std::fs::read_to_string(weir.folder().join("weir.toml")).expect("it is there");
+    weir.reload(&text.replace(&one.address().to_string(), &other.address().to_string()));
+    assert_eq!(client.get("/other").text(), "/other");
+    assert_eq!((one.targets(), other.targets()), (vec!["/one".to_owned()], vec!["/other".to_owned()]));
+    assert_eq!(weir.metrics().sum("weir_listener_http3_connections_total", &[]), 1.0);
+}
+
+#[test]
+fn a_reload_switches_http3_off_and_on_again() {
+    let origin = echo();
+    let (authority, weir) = start_with_tls(&origin, HTTP3);
+    let mut client = Http3Client::connect(weir.web(), &authority);
+    assert_eq!(client.get("/one").text(), "/one");
+    let text = std::fs::read_to_string(weir.folder().join("weir.toml")).expect("it is there");
+    weir.reload(&text.replace(HTTP3, ""));
+    assert!(Http3Client::try_connect(weir.web(), authority.client()).is_err(), "none begins");
+    assert_eq!(client.get("/two").text(), "/two", "those that there are go on");
+    weir.reload(&text);
+    let mut again = Http3Client::connect(weir.web(), &authority);
+    assert_eq!(again.get("/again").text(), "/again");
+}

@@ -1,0 +1,84 @@
+//! Requests and responses over HTTP/3 (RFC 9114 section 4).
+
+use crate::harness::http2::start_with_tls;
+use crate::harness::http3::Http3Client;
+use crate::harness::scripts::{echo, measuring};
+use crate::harness::{CertificateAuthority, Origin, Weir};
+
+const HTTP3: &str = "listener.web.http3 = {}\n";
+
+fn start(origin: &Origin, settings: &str) -> (CertificateAuthority, Weir) {
+    start_with_tls(origin, &format!("{HTTP3}{settings}"))
+}
+
+#[test]
+fn a_request_is_served() {
+    let origin = echo();
+    let (authority, weir) = start(&origin, "");
+    let mut client = Http3Client::connect(weir.web(), &authority);
+    let response = client.get("/one?q");
+    assert_eq!((response.status, response.text()), (200, "/one?q".to_owned()));
+    assert_eq!(origin.targets(), ["/one?q"]);
+    let metrics = weir.metrics();
+    assert_eq!(metrics.sum("weir_listener_http3_connections_total", &[]), 1.0);
+    assert_eq!(metrics.sum("weir_listener_http3_connections_open", &[]), 1.0);
+}
+
+#[test]
+fn many_requests_share_a_connection() {
+    let origin = echo();
+    let (authority, weir) = start(&origin, "");
+    let mut client = Http3Client::connect(weir.web(), &authority);
+    for round in 0..3 {
+        let paths: Vec<String> = (0..100).map(|number| format!("/{round}/{number}")).collect();
+        let pending: Vec<_> = paths.iter().map(|path| client.send("GET", path, b"")).collect();
+        for (path, pending) in paths.iter().zip(pending) {
+            assert_eq!(client.response(pending).text(), *path);
+        }
+    }
+    assert_eq!(weir.metrics().sum("weir_listener_http3_connections_total", &[]), 1.0);
+}
+
+#[test]
+fn large_bodies_pass_both_ways() {
+    let origin = measuring();
+    let (authority, weir) = start(&origin, "");
+    let mut client = Http3Client::connect(weir.web(), &authority);
+    let body: Vec<u8> = (0..3_000_000u32).map(|at| (at % 251) as u8).collect();
+    let pending = client.send("POST", "/", &body);
+    let response = client.response(pending);
+    assert_eq!((response.status, response.text()), (200, body.len().to_string()));
+}
+
+#[test]
+fn a_head_that_is_too_large_is_refused() {
+    let origin = echo();
+    let (authority, weir) = start(&origin, "listener.web.limits.head_size = \"4KiB\"\n");
+    let mut client = Http3Client::connect(weir.web(), &authority);
+    let large = "x".repeat(8_000);
+    let request = http::Request::builder().uri("https://a.test/").header("x-large", large);
+    let pending = client.send_with(request, b"");
+    assert_eq!(client.response(pending).status, 431);
+    assert_eq!(client.get("/next").text(), "/next");
+}
+
+#[test]
+fn every_response_over_tcp_says_where_http3_is() {
+    let origin = echo();
+    let (authority, weir) = start(&origin, "");
+    let mut client = authority.connect(weir.web());
+    client.send("GET / HTTP/1.1\r\nHost: a.test:8443\r\n\r\n");
+    let response = client.response();
+    assert_eq!(response.field("alt-svc"), Some("h3=\":8443\"; ma=86400"));
+}
+
+#[test]
+fn the_access_log_names_the_version() {
+    let origin = echo();
+    let (authority, weir) =
+        start(&origin, "access_log = { format = 'common', output = \"file:{dir}/access.log\" }\n");
+    let mut client = Http3Client::connect(weir.web(), &authority);
+    assert_eq!(client.get("/logged").status, 200);
+    let line = &weir.access_log(1)[0];
+    assert!(line.contains("\"GET /logged HTTP/3.0\" 200"), "{line}");
+}
