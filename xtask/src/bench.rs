@@ -34,7 +34,7 @@ impl BenchArguments {
 }
 
 pub(crate) fn run(workspace: &Workspace, arguments: &BenchArguments) -> anyhow::Result<()> {
-    let lab = DistBuild::measured(workspace)?.programs()?.lab;
+    let (_, lab) = DistBuild::measured(workspace)?.measured_programs()?;
     let mut failed = Vec::new();
     for scenario in &arguments.scenarios {
         let mut process = ProgramRun::new(workspace, &lab).finds_tools(workspace).args(["run", scenario]);

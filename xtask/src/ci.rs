@@ -165,7 +165,7 @@ fn programs(workspace: &Workspace) -> anyhow::Result<()> {
         return all_programs(workspace);
     }
     make_room(workspace)?;
-    dist::DistBuild::measured(workspace)?.programs().map(drop)
+    dist::DistBuild::measured(workspace)?.measured_programs().map(drop)
 }
 
 fn all_programs(workspace: &Workspace) -> anyhow::Result<()> {

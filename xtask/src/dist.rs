@@ -80,12 +80,17 @@ impl<'a> DistBuild<'a> {
 
     /// Builds the programs, each in its own workspace and side by side: the lab takes the Weir beside it.
     pub(crate) fn programs(&self) -> anyhow::Result<DistPrograms> {
-        let weir = self.weir()?;
-        self.build(&["--manifest-path", lab::MANIFEST, "--package", "weir-lab"])?;
+        let (weir, lab) = self.measured_programs()?;
         // On its own: beside Weir, it would give dependencies other features.
         self.build(&["--package", "weir-proof"])?;
-        let program = |name| self.folder().join(name);
-        Ok(DistPrograms { weir, lab: program("weir-lab"), proof: program("weir-proof") })
+        Ok(DistPrograms { weir, lab, proof: self.folder().join("weir-proof") })
+    }
+
+    /// Builds Weir and the lab: what measurements need.
+    pub(crate) fn measured_programs(&self) -> anyhow::Result<(PathBuf, PathBuf)> {
+        let weir = self.weir()?;
+        self.build(&["--manifest-path", lab::MANIFEST, "--package", "weir-lab"])?;
+        Ok((weir, self.folder().join("weir-lab")))
     }
 
     /// Builds Weir alone: the same program as with the lab.
