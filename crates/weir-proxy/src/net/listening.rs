@@ -11,6 +11,9 @@ use weir_config::{ListenAddress, Listener};
 
 use super::{memory, sys};
 
+/// The byte of a connection ID that says which worker has the connection.
+pub(crate) const WORKER_AT: u32 = 1;
+
 /// What the kernel may hold for a socket of datagrams in each direction, in bytes: what comes in during some milliseconds in which a worker is busy.
 const DATAGRAM_BUFFER: usize = 4 * 1024 * 1024;
 
@@ -139,7 +142,13 @@ pub fn bind_datagrams(addr: SocketAddr, only_v6: bool, count: usize) -> io::Resu
         socket.bind(&addr.into())?;
         Ok(OwnedFd::from(socket))
     };
-    (0..count).map(bind_one).collect()
+    let sockets: Vec<OwnedFd> = (0..count).map(bind_one).collect::<io::Result<_>>()?;
+    if let ([first, _, ..], Ok(count)) = (&*sockets, u32::try_from(count))
+        && let Err(error) = sys::steer_by_connection_id(first.as_fd(), WORKER_AT, count)
+    {
+        tracing::debug!(%error, "datagrams of QUIC go to workers by addresses, and are handed over where that is wrong");
+    }
+    Ok(sockets)
 }
 
 /// Has connections wait on a bound socket; on one where they do already, this changes how many may.

@@ -12,11 +12,10 @@ use aws_lc_rs::rand;
 use quinn_proto::{ConnectionId, ConnectionIdGenerator, InvalidCid};
 use siphasher::sip::SipHasher13;
 
+use crate::net::listening::WORKER_AT;
+
 /// Bytes of an ID.
 pub(crate) const LEN: usize = 12;
-
-/// Where the worker stands in an ID.
-pub(crate) const WORKER_AT: usize = 1;
 
 const HASHED_LEN: usize = 8;
 
@@ -49,7 +48,7 @@ impl IdKey {
     pub(crate) fn worker_of(&self, id: &[u8]) -> Option<usize> {
         let (hashed, hash) = id.split_at_checked(HASHED_LEN)?;
         let is_ours = hashed[0] == self.generation && self.hash(hashed) == hash;
-        is_ours.then(|| hashed[WORKER_AT].into())
+        is_ours.then(|| hashed[WORKER_AT as usize].into())
     }
 }
 
@@ -77,7 +76,7 @@ impl ConnectionIdGenerator for WorkerIds {
         // Without random numbers, IDs collide, and connections with them: none is taken over.
         let _random = rand::fill(&mut id[..HASHED_LEN]);
         id[0] = self.key.generation;
-        id[WORKER_AT] = self.worker;
+        id[WORKER_AT as usize] = self.worker;
         let (hashed, hash) = id.split_at_mut(HASHED_LEN);
         hash.copy_from_slice(&self.key.hash(hashed));
         ConnectionId::new(&id)

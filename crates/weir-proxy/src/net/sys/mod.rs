@@ -81,6 +81,44 @@ pub(crate) fn set_no_timestamps(fd: BorrowedFd<'_>) -> io::Result<()> {
     set_option(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 0)
 }
 
+/// Has the kernel give each packet of QUIC to that socket of a group which the byte of the connection ID says (socket(7),
+/// `SO_ATTACH_REUSEPORT_CBPF`): the group is that of `fd`, in the order of the workers. The first packets of a client have an ID of its own, by which
+/// they go to any worker, all to the same.
+///
+/// # Errors
+/// Those of `setsockopt(2)`; the kernel then chooses by addresses.
+pub(crate) fn steer_by_connection_id(fd: BorrowedFd<'_>, at: u32, sockets: u32) -> io::Result<()> {
+    /// The first byte of a packet with a long header has this bit (RFC 8999 section 5.1).
+    const IS_LONG: u32 = 0x80;
+    /// Where the connection ID begins: behind the first byte, or behind that, a version and a length.
+    const SHORT: u32 = 1;
+    const LONG: u32 = 6;
+    let byte = (libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as u16;
+    let step = |code: u16, jt: u8, jf: u8, k: u32| libc::sock_filter { code, jt, jf, k };
+    let mut program = [
+        step(byte, 0, 0, 0),
+        step((libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16, 0, 2, IS_LONG),
+        step(byte, 0, 0, LONG + at),
+        step((libc::BPF_JMP | libc::BPF_JA) as u16, 0, 0, 1),
+        step(byte, 0, 0, SHORT + at),
+        step((libc::BPF_ALU | libc::BPF_MOD | libc::BPF_K) as u16, 0, 0, sockets.max(1)),
+        step((libc::BPF_RET | libc::BPF_A) as u16, 0, 0, 0),
+    ];
+    let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    // SAFETY: the descriptor is open for the life of the borrow, and the kernel copies the program, whose length and address are those of a live
+    // array, before it returns.
+    let outcome = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_REUSEPORT_CBPF,
+            (&raw const program).cast(),
+            size_of::<libc::sock_fprog>() as libc::socklen_t,
+        )
+    };
+    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 fn set_tcp(fd: BorrowedFd<'_>, name: libc::c_int, value: u32) -> io::Result<()> {
     set_option(fd, libc::IPPROTO_TCP, name, value)
 }

@@ -5,7 +5,8 @@ use rustix::process::Signal;
 use crate::harness::http2::start_with_tls;
 use crate::harness::http3::Http3Client;
 use crate::harness::scripts::{echo, echo_gated};
-use crate::harness::{Gate, eventually};
+use crate::harness::tls::WEB_TLS;
+use crate::harness::{CertificateAuthority, Gate, Weir, config_with, eventually};
 
 const HTTP3: &str = "listener.web.http3 = {}\n";
 
@@ -38,6 +39,27 @@ fn a_client_goes_on_from_another_port() {
     }
     let metrics = weir.metrics();
     assert_eq!(metrics.sum("weir_listener_http3_connections_total", &[]), 1.0);
+}
+
+/// As many clients as it takes for packets to come to either worker, before and behind each move.
+#[test]
+fn clients_that_move_stay_with_their_worker() {
+    let origin = echo();
+    let authority = CertificateAuthority::new();
+    let settings = format!("process.workers = 2\n{WEB_TLS}{HTTP3}");
+    let weir = Weir::start_in(authority.folder_for_web(), &config_with(&[origin.named("a")], &settings));
+    let mut clients: Vec<Http3Client> =
+        (0..8).map(|_| Http3Client::connect(weir.web(), &authority)).collect();
+    for round in 0..4 {
+        for (number, client) in clients.iter_mut().enumerate() {
+            let path = format!("/{round}/{number}");
+            assert_eq!(client.get(&path).text(), path);
+            client.rebind();
+        }
+    }
+    let metrics = weir.metrics();
+    assert_eq!(metrics.sum("weir_listener_http3_connections_total", &[]), 8.0);
+    assert_eq!(metrics.sum("weir_listener_http3_connections_open", &[]), 8.0);
 }
 
 #[test]

@@ -51,6 +51,24 @@ fn large_bodies_pass_both_ways() {
 }
 
 #[test]
+fn trailers_of_a_server_pass() {
+    let origin = Origin::start(|conn| {
+        loop {
+            conn.request()?;
+            conn.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: x-sum\r\n\r\n")?;
+            conn.send("3\r\nabc\r\n0\r\nx-sum: 6\r\n\r\n")?;
+        }
+    });
+    let (authority, weir) = start(&origin, "");
+    let mut client = Http3Client::connect(weir.web(), &authority);
+    let request = http::Request::builder().uri("https://a.test/").header("te", "trailers");
+    let pending = client.send_with(request, b"");
+    let response = client.response(pending);
+    assert_eq!(response.text(), "abc");
+    assert_eq!(response.trailers, [("x-sum".to_owned(), "6".to_owned())]);
+}
+
+#[test]
 fn a_head_that_is_too_large_is_refused() {
     let origin = echo();
     let (authority, weir) = start(&origin, "listener.web.limits.head_size = \"4KiB\"\n");
