@@ -99,9 +99,9 @@ pub use text::Realm;
 pub use text_file::MapFileMark;
 pub use value::{
     ByteRate, CertificateName, FileMode, Fraction, GroupPiece, GroupTemplate, HeaderName, HeaderTemplate,
-    HeaderValue, ListenAddress, LiveMap, MapDefinition, MapTable, OwnValue, Percent, ProgressLimit,
-    ProxyValue, ReadMap, RequestFrequency, ServerAddress, ShareFraction, Size, SourceAddress, StatusRange,
-    TableDefinition, Template, TemplateFacts, TemplatePart, TemplateValue, Token, ValueError, WhenCondition,
-    is_normal_path, parse_duration, print_duration,
+    HeaderValue, ListenAddress, LiveMap, MapDefinition, MapLookups, MapTable, OwnValue, Percent,
+    ProgressLimit, ProxyValue, ReadMap, RequestFrequency, ServerAddress, ShareFraction, Size, SourceAddress,
+    StatusRange, TableDefinition, Template, TemplateFacts, TemplatePart, TemplateValue, Token, ValueError,
+    WhenCondition, is_normal_path, parse_duration, print_duration,
 };
 pub use watched_files::{doubt_about_users, load_keys, load_map, load_users, map_marks};

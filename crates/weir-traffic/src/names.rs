@@ -1,12 +1,16 @@
 //! Names that requests ask for: which of them are known, which are being looked up, and who waits for what.
 //!
-//! A table of bounded size. A thousand requests for one new name are one lookup; a name that no request uses makes room for another one, never one that a
-//! request holds. Pure: the caller looks names up, tells the time in milliseconds and wakes those who wait.
+//! A table of bounded size. A thousand requests for one new name are one lookup; a name that no request uses makes room for another one (`order` says which),
+//! never one that a request holds. Pure: the caller looks names up, tells the time in milliseconds and wakes those who wait.
+
+mod order;
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use order::{NameOrder, NameStanding, QueuedName, USES_PROVEN};
 
 /// The most addresses of a name that are used: an answer has room for thousands, and each is held for each name.
 const ADDRESSES_MAX: usize = 64;
@@ -69,6 +73,8 @@ const DROPPED: u32 = u32::MAX;
 pub struct NameUse {
     holders: AtomicU32,
     last_ms: AtomicU64,
+    /// Requests that have held it, as far as that matters.
+    uses: AtomicU32,
 }
 
 impl NameUse {
@@ -77,6 +83,9 @@ impl NameUse {
         let more = |held: u32| (held < DROPPED - 1).then(|| held + 1);
         self.holders.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
         self.last_ms.fetch_max(now_ms, Ordering::Relaxed);
+        if self.uses.load(Ordering::Relaxed) < USES_PROVEN {
+            self.uses.fetch_add(1, Ordering::Relaxed);
+        }
         Some(HeldName(Arc::clone(self)))
     }
 
@@ -132,6 +141,8 @@ struct NameEntry<W> {
     empty_since_ms: Option<u64>,
     /// Whether the addresses are in use everywhere.
     is_published: bool,
+    /// Whether it is among those that lead nowhere.
+    is_nowhere: bool,
     waiting: Vec<W>,
 }
 
@@ -164,6 +175,10 @@ pub struct NameCounts {
     pub usable: usize,
     /// Those that are looked up now, or wait for that.
     pub looked_up: usize,
+    /// Names that have made room for others.
+    pub evictions: u64,
+    /// Requests for a name that no other one could make room for.
+    pub refusals: u64,
 }
 
 /// The names of one upstream.
@@ -173,8 +188,12 @@ pub struct NameTable<W> {
     /// Whether a request does not wait any more.
     is_gone: fn(&W) -> bool,
     names: HashMap<Box<str>, NameEntry<W>>,
-    queue: VecDeque<Box<str>>,
+    order: NameOrder,
+    /// Names to look up; those that are gone are passed over.
+    queue: VecDeque<(Box<str>, Arc<NameUse>)>,
     running: usize,
+    evictions: u64,
+    refusals: u64,
     /// Whether names or addresses differ from what is in use.
     has_changed: bool,
 }
@@ -182,8 +201,17 @@ pub struct NameTable<W> {
 impl<W> NameTable<W> {
     /// An empty one; `is_gone` says of a request whether it does not wait any more.
     pub fn new(limits: NameLimits, is_gone: fn(&W) -> bool) -> NameTable<W> {
-        let (names, queue) = (HashMap::new(), VecDeque::new());
-        NameTable { limits, is_gone, names, queue, running: 0, has_changed: false }
+        NameTable {
+            limits,
+            is_gone,
+            names: HashMap::new(),
+            order: NameOrder::default(),
+            queue: VecDeque::new(),
+            running: 0,
+            evictions: 0,
+            refusals: 0,
+            has_changed: false,
+        }
     }
 
     /// Other bounds hold; names beyond them go when they are not used.
@@ -218,15 +246,17 @@ impl<W> NameTable<W> {
             entry.waiting.push(waiter);
             if !is_awaited {
                 entry.lookup = Lookup::Queued;
-                self.queue.push_back(name.into());
+                self.queue.push_back((name.into(), Arc::clone(&entry.used)));
             }
             return Asked::Waits;
         }
-        if self.names.len() >= self.limits.names_max && !self.make_room(is_busy) {
+        if self.names.len() >= self.limits.names_max && !self.make_room(now_ms, is_busy) {
+            self.refusals += 1;
             return Asked::Refused(NameFailure::TooMany, waiter);
         }
         let used = Arc::<NameUse>::default();
         used.last_ms.store(now_ms, Ordering::Relaxed);
+        self.order.add(name, &used);
         let entry = NameEntry {
             used,
             addresses: literal.into_iter().collect(),
@@ -236,28 +266,58 @@ impl<W> NameTable<W> {
             due_ms: u64::MAX,
             empty_since_ms: None,
             is_published: false,
+            is_nowhere: false,
             waiting: vec![waiter],
         };
         match literal {
             Some(_) => self.has_changed = true,
-            None => self.queue.push_back(name.into()),
+            None => self.queue.push_back((name.into(), Arc::clone(&entry.used))),
         }
         self.names.insert(name.into(), entry);
+        self.clear();
         Asked::Waits
     }
 
-    /// Drops the name that was used least lately of those that nothing uses; those that lead nowhere go first.
-    fn make_room(&mut self, is_busy: impl Fn(&str) -> bool) -> bool {
-        let is_unused = |name: &str, entry: &NameEntry<W>| {
-            entry.waiting.iter().all(self.is_gone)
+    /// Clears away what names that are gone have left in the queues.
+    fn clear(&mut self) {
+        let names = &self.names;
+        let is_here = |name: &str, used: &Arc<NameUse>| {
+            names.get(name).is_some_and(|entry| Arc::ptr_eq(&entry.used, used))
+        };
+        self.order.clear(names.len(), |queued| !is_here(&queued.name, &queued.used));
+        // A name is queued once.
+        if self.queue.len() > 2 * names.len() {
+            self.queue.retain(|(name, used)| is_here(name, used));
+        }
+    }
+
+    /// Drops a name that nothing uses.
+    fn make_room(&mut self, now_ms: u64, is_busy: impl Fn(&str) -> bool) -> bool {
+        let (names, is_gone) = (&self.names, self.is_gone);
+        let standing = |queued: &QueuedName| {
+            let entry = names.get(&queued.name).filter(|entry| Arc::ptr_eq(&entry.used, &queued.used));
+            let Some(entry) = entry else { return NameStanding::Gone };
+            let is_unused = entry.waiting.iter().all(is_gone)
                 && entry.lookup != Lookup::Running
                 && entry.used.is_unheld()
-                && !is_busy(name)
+                && !is_busy(&queued.name);
+            match (is_unused, entry.addresses.is_empty()) {
+                (false, _) => NameStanding::InUse,
+                (true, true) => NameStanding::Nowhere,
+                (true, false) => NameStanding::Unused,
+            }
         };
-        let unused = self.names.iter().filter(|(name, entry)| is_unused(name, entry));
-        let first = unused.min_by_key(|(_, entry)| (!entry.addresses.is_empty(), entry.used.last_ms()));
-        let first = first.map(|(name, _)| name.clone());
-        first.is_some_and(|name| self.drop_name(&name))
+        let victim = self.order.find_victim((now_ms, self.limits.names_max), standing);
+        let Some(victim) = victim else { return false };
+        if self.drop_name(&victim) {
+            self.evictions += 1;
+            return true;
+        }
+        // A request has held it since.
+        if let Some(entry) = self.names.get(&victim) {
+            self.order.add(&victim, &entry.used);
+        }
+        false
     }
 
     /// Drops a name that nothing holds; whether it is gone.
@@ -265,7 +325,6 @@ impl<W> NameTable<W> {
         match self.names.get(name) {
             Some(entry) if entry.used.drop_unheld() => {
                 self.has_changed |= !entry.addresses.is_empty();
-                self.queue.retain(|queued| **queued != *name);
                 self.names.remove(name);
                 true
             }
@@ -278,9 +337,10 @@ impl<W> NameTable<W> {
         if self.running >= self.limits.lookups_max {
             return None;
         }
-        while let Some(name) = self.queue.pop_front() {
+        while let Some((name, used)) = self.queue.pop_front() {
             if let Some(entry) = self.names.get_mut(&name)
                 && entry.lookup == Lookup::Queued
+                && Arc::ptr_eq(&entry.used, &used)
             {
                 entry.lookup = Lookup::Running;
                 self.running += 1;
@@ -295,7 +355,7 @@ impl<W> NameTable<W> {
         self.running = 0;
         for (name, entry) in self.names.iter_mut().filter(|(_, entry)| entry.lookup == Lookup::Running) {
             entry.lookup = Lookup::Queued;
-            self.queue.push_back(name.clone());
+            self.queue.push_back((name.clone(), Arc::clone(&entry.used)));
         }
     }
 
@@ -320,7 +380,7 @@ impl<W> NameTable<W> {
             // One that leads nowhere is asked for again when a request wants it.
             if !entry.addresses.is_empty() && entry.due_ms <= now_ms {
                 entry.lookup = Lookup::Queued;
-                self.queue.push_back(name.clone());
+                self.queue.push_back((name.clone(), Arc::clone(&entry.used)));
                 continue;
             }
             let idle_ms = entry.used.last_ms().saturating_add(self.limits.idle_ms).max(now_ms) + 1;
@@ -367,6 +427,10 @@ impl<W> NameTable<W> {
             }
         };
         entry.failure = failure.filter(|_| entry.addresses.is_empty());
+        if entry.failure.is_some() && !entry.is_nowhere {
+            entry.is_nowhere = true;
+            self.order.add_nowhere(name, &entry.used);
+        }
         let failure = entry.failure;
         let in_vain = failure.map(|failure| (std::mem::take(&mut entry.waiting), failure));
         in_vain.map_or_else(Vec::new, |(waiting, failure)| {
@@ -442,7 +506,8 @@ impl<W> NameTable<W> {
     pub fn counts(&self) -> NameCounts {
         let usable = self.names.values().filter(|entry| !entry.addresses.is_empty()).count();
         let looked_up = self.names.values().filter(|entry| entry.lookup != Lookup::None).count();
-        NameCounts { names: self.names.len(), usable, looked_up }
+        let (evictions, refusals) = (self.evictions, self.refusals);
+        NameCounts { names: self.names.len(), usable, looked_up, evictions, refusals }
     }
 }
 

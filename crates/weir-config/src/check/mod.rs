@@ -57,7 +57,7 @@ pub(crate) fn check(
     let upstream_names = UpstreamLookup::new(&upstreams, document);
     let lists = list::ListLookup::new(document, files, diagnostics);
     let limits = limit::LimitLookup::new(document, files, diagnostics);
-    let tables = table::TableLookup::new(document, names, diagnostics);
+    let tables = table::TableLookup::new(document, names, &limits, diagnostics);
     let caches = cache::CacheLookup::new(document, files, diagnostics);
     let mut listeners = Vec::new();
     for (name, text) in &document.listener.0 {

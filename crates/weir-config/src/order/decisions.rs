@@ -53,11 +53,15 @@ pub const DECISIONS: &[KeyStage] = &[
     condition("access_log.when", Stage::Finish),
 ];
 
-/// A value of each stage, by its name as a placeholder.
+/// Values of each stage, by their names as placeholders; maps and tables are known with what they are by.
 pub const ASKED: &[(&str, Stage)] = &[
     ("path", Stage::RequestHead),
+    ("map.country", Stage::RequestHead),
+    ("table.clients.gpc0", Stage::RequestHead),
     ("match.1", Stage::Route),
     ("user", Stage::Identity),
+    ("map.plan", Stage::Identity),
+    ("table.users.gpc0", Stage::Identity),
     ("upstream", Stage::Upstream),
     ("server", Stage::Server),
     ("status", Stage::ResponseHead),
@@ -75,7 +79,8 @@ pub fn order_markdown() -> String {
 fn decisions_markdown() -> String {
     let mut page = String::from(
         "### What each key may ask for\n\nA key decides at a fixed stage, and asks for what is known by then; `weir check` refuses all else. Conditions \
-         (`when`) write names without braces.\n\n| key |",
+         (`when`) write names without braces. Here, `map.country` is by a database of addresses (GeoIP) with `source = \"{client_address}\"`, `map.plan` by \
+         `{user}`; the table `clients` counts by `{client_address}`, `users` by `{user}`.\n\n| key |",
     );
     for (name, _) in ASKED {
         let _infallible = write!(page, " `{{{name}}}` |");

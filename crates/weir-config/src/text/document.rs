@@ -46,7 +46,7 @@ section! {
         limit: Map<SpannedTable<LimitText>> = {}, like "nginx `limit_req_zone`, `limit_conn_zone`; HAProxy `stick-table`, Envoy `local_ratelimit`, Traefik `rateLimit`";
         /// Counters by client address, header and the like, which conditions, placeholders and the log ask for, by name.
         table: Map<SpannedTable<TableText>> = {}, like "HAProxy `stick-table`";
-        /// Where several nodes share limits, by name.
+        /// Where several nodes share limits, tables and affinity, by name.
         store: Map<SpannedTable<StoreText>> = {}, like "Traefik `rateLimit.redis`, Envoy `rate_limit_service`, HAProxy `peers`";
         /// Keys under a name: a listener, a route, an upstream, a server, `health` or `files` takes them with `use = ["NAME"]`. A key that is
         /// set there counts; tables are merged key by key, and the routes of a block come to those of the listener. Blocks may use blocks, three

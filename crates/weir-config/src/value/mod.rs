@@ -42,8 +42,8 @@ pub use share_fraction::ShareFraction;
 pub use size::Size;
 pub use status::StatusRange;
 pub use template::{
-    GroupPiece, GroupTemplate, HeaderTemplate, LiveMap, MapDefinition, MapTable, OwnValue, ProxyValue,
-    ReadMap, TableDefinition, Template, TemplateFacts, TemplatePart, TemplateValue,
+    GroupPiece, GroupTemplate, HeaderTemplate, LiveMap, MapDefinition, MapLookups, MapTable, OwnValue,
+    ProxyValue, ReadMap, TableDefinition, Template, TemplateFacts, TemplatePart, TemplateValue,
 };
 
 pub(crate) use address::dns_name;

@@ -4,12 +4,28 @@ use weir_config::{ASKED, DECISIONS, DiagnosticKind};
 
 use crate::checked;
 
+/// The maps and tables among the values.
+const DEFINED: [(&str, &str); 4] = [
+    (
+        "map.country",
+        concat!(
+            "map.country = { source = \"{client_address}\", field = \"country.iso_code\", database = \"",
+            env!("CARGO_MANIFEST_DIR"),
+            "/tests/addresses.mmdb\" }"
+        ),
+    ),
+    ("map.plan", "map.plan = { source = \"{user}\", exact = { ann = \"gold\" } }"),
+    ("table.clients.gpc0", "table.clients.store = \"gpc0\""),
+    ("table.users.gpc0", "table.users = { key = \"{user}\", store = \"gpc0\" }"),
+];
+
 /// A config in which this key asks for a value.
 fn config(key: &str, is_condition: bool, value: &str) -> String {
     let asked = match is_condition {
         true => format!("'has({})'", value.replace("match.1", "match[\"1\"]")),
         false => format!("\"/x{{{value}}}\""),
     };
+    let defined = DEFINED.iter().find(|(name, _)| *name == value).map_or("", |(_, defined)| defined);
     let (mut route, mut rest, mut action) = (String::new(), String::new(), "upstream = \"app\"");
     let mut servers = "servers = [\"a:80\"]".to_owned();
     match key.trim_start_matches("listener.NAME.route.") {
@@ -70,7 +86,7 @@ fn config(key: &str, is_condition: bool, value: &str) -> String {
         },
     }
     format!(
-        "{rest}\n[upstream.app]\n{servers}\n[listener.web]\naddress = \":80\"\n[[listener.web.route]]\n\
+        "{defined}\n{rest}\n[upstream.app]\n{servers}\n[listener.web]\naddress = \":80\"\n[[listener.web.route]]\n\
          path_regex = \"^/(.*)$\"\nbasic = {{ users = {{ ann = \"$$2y$$05$$Z6hikxcfC7bLKHcgLQ/PtOy78ejcxa.dCYIcARnkDT4yJpC/sdZfm\" }} }}\n\
          {action}\n{route}\n"
     )

@@ -335,6 +335,8 @@ pub struct TableOverview {
     pub evictions: u64,
     /// Requests and connections that were not counted, since all entries were in use.
     pub untracked: u64,
+    /// How other nodes share it; null: it is of this node alone.
+    pub shared: Option<SharedOverview>,
 }
 
 /// A limit by key.
@@ -370,12 +372,12 @@ pub struct LimitOverview {
     pub top: Vec<RefusedKey>,
 }
 
-/// How nodes share a limit.
+/// How nodes share a limit or a table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SharedOverview {
     /// The store in the config.
     pub store: String,
-    /// Whether all nodes have one limit now; else this one has it for itself.
+    /// Whether all nodes have it together now; else this one has it for itself.
     pub is_up: bool,
     /// Keys that were exchanged.
     pub exchanged: u64,

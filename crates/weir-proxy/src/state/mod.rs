@@ -12,6 +12,7 @@ pub(crate) mod worker_config;
 pub mod snapshot;
 pub mod routes;
 pub(crate) mod caching;
+pub mod stores;
 pub mod tables;
 pub mod servers;
 pub mod limits;

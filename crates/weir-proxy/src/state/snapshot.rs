@@ -17,8 +17,6 @@ use weir_observe::prometheus::BucketBounds;
 pub use super::caching::cache::{CachePlan, Purge, PurgedPart};
 use super::caching::cache_keys::CachePartitions;
 pub use super::limits::limit::LimitPlan;
-use super::limits::limit_store;
-use super::limits::limit_store::{LimitStorePlan, SharedAffinity};
 use super::routes::access;
 use super::routes::access::FetchedKeys;
 use super::routes::listener::NamedPlans;
@@ -29,6 +27,8 @@ pub use super::routes::listener::{ListenerPlan, ListenerState, MirrorPlan, Route
 use super::servers::plan_inputs::{PlanError, PlanInputs, TlsError, is_same};
 pub use super::servers::upstream::{LiveServer, LiveSource, SourceStatement, UpstreamPlan};
 use super::shared_list::SharedList;
+use super::stores::limit_store;
+use super::stores::limit_store::{LimitStorePlan, SharedAffinity};
 pub use super::tables::table::TablePlan;
 pub use super::tracing::traces::TracePlan;
 use crate::net::clock::{self, Instant};
@@ -229,7 +229,11 @@ impl Snapshot {
             dns: config.dns.clone(),
             empty_grace: config.discovery.empty_grace,
             listeners: listeners.collect::<Result<_, PlanError>>()?,
-            stores: limit_store::plans(&limits, affinities, before.map_or(&[], |before| &before.stores)),
+            stores: limit_store::plans(
+                (&limits, &tables),
+                affinities,
+                before.map_or(&[], |before| &before.stores),
+            ),
             limits,
             tables,
             maps: maps(config, before),

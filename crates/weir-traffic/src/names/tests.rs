@@ -112,7 +112,8 @@ fn the_name_that_was_used_least_lately_makes_room_and_none_in_use_does() {
     drop(held);
     assert_eq!(table.ask("e:1", None, 2, 50, |name| name == "b:1"), Asked::Waits);
     assert_eq!(names(&table), ["b:1".into()]);
-    assert_eq!(table.counts(), NameCounts { names: 3, usable: 1, looked_up: 2 });
+    let counts = NameCounts { names: 3, usable: 1, looked_up: 2, evictions: 2, refusals: 1 };
+    assert_eq!(table.counts(), counts);
 }
 
 #[test]
@@ -246,4 +247,85 @@ fn an_address_is_never_looked_up() {
     assert_eq!(table.next_lookup(), None);
     let _next = table.advance(10_001, IDLE);
     assert_eq!(table.counts().names, 0);
+}
+
+/// A request for a name that is in use holds it for a moment.
+fn pass(table: &NameTable<u32>, name: &str, now_ms: u64) {
+    let usable = table.usable();
+    let used = usable.iter().find(|one| *one.name == *name).expect("it is there");
+    drop(used.used.hold(now_ms).expect("nothing has dropped it"));
+}
+
+fn large_table(names_max: usize) -> NameTable<u32> {
+    let mut table = table();
+    table.set_limits(NameLimits { names_max, ..LIMITS });
+    table
+}
+
+/// A flood of names that lead somewhere, each used once, against those that requests come back to.
+#[test]
+fn a_flood_of_names_evicts_none_that_several_requests_have_used() {
+    let mut table = large_table(100);
+    let good: Vec<String> = (0..60).map(|at| format!("good-{at}:1")).collect();
+    for name in &good {
+        use_name(&mut table, name, 0);
+        (0..2).for_each(|now_ms| pass(&table, name, now_ms));
+    }
+    for at in 0..2_000_u64 {
+        let name = format!("flood-{at}:1");
+        use_name(&mut table, &name, 10 + at);
+        pass(&table, &name, 10 + at);
+        assert!(table.counts().names <= 100);
+    }
+    let known = names(&table);
+    assert!(good.iter().all(|name| known.iter().any(|known| **known == **name)), "{known:?}");
+    // Those that nothing has used for a while make room like others, once there are no others.
+    for at in 0..41_u32 {
+        assert_eq!(table.ask(&format!("new-{at}:1"), None, at * 2, 20_000, IDLE), Asked::Waits);
+    }
+    assert_eq!(names(&table).len(), 59);
+}
+
+/// Names that several requests use have four fifths of the table at most: others still find room.
+#[test]
+fn new_names_find_room_among_names_that_are_used_all_the_time() {
+    let mut table = large_table(10);
+    for at in 0..10 {
+        let name = format!("good-{at}:1");
+        use_name(&mut table, &name, 0);
+        (0..3).for_each(|now_ms| pass(&table, &name, now_ms));
+    }
+    for at in 0..50_u64 {
+        use_name(&mut table, &format!("new-{at}:1"), 10 + at);
+    }
+    let known = names(&table);
+    assert_eq!(known.iter().filter(|name| name.starts_with("good")).count(), 8, "{known:?}");
+}
+
+/// However many names are in use: what is looked at for one new name is bounded, and so is what is kept of names that are gone.
+#[test]
+fn a_search_is_short_and_leaves_nothing_behind() {
+    use std::cell::Cell;
+    let mut table = large_table(2_000);
+    for at in 0..2_000 {
+        assert_eq!(table.ask(&format!("busy-{at}:1"), Some(ip(1)), 1, 0, IDLE), Asked::Waits);
+    }
+    let looked_at = Cell::new(0_u64);
+    let is_busy = |name: &str| {
+        looked_at.set(looked_at.get() + 1);
+        name != "busy-1000:1"
+    };
+    let ask = |table: &mut NameTable<u32>, at: u32, now_ms: u64| {
+        table.ask(&format!("new-{at}:1"), Some(ip(2)), 1, now_ms, is_busy)
+    };
+    assert_eq!(ask(&mut table, 0, 1_000), Asked::Waits, "all are looked at, once in a while");
+    for at in 1..1_001 {
+        assert_eq!(ask(&mut table, at, 1_001), Asked::Refused(NameFailure::TooMany, 1));
+    }
+    assert!(looked_at.get() <= 2_000 + 1_000 * 64, "{}", looked_at.get());
+    assert_eq!(table.counts().refusals, 1_000);
+    for at in 0..20_000_u32 {
+        assert_eq!(table.ask(&format!("gone-{at}:1"), None, 1, 2_000, IDLE), Asked::Waits);
+        assert!(table.order.len() <= 3 * 2_000 + 64 && table.queue.len() <= 2 * 2_000 + 1);
+    }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::counter::{StoredCounter, TableCounter};
 use super::entries::{Entries, EntryPlace};
+use super::sharing::{UntoldCounts, counted_at};
 use super::sliding_rate;
 
 /// Parts of a large table: many more than workers that ask at the same moment.
@@ -21,13 +22,51 @@ const TEXT_MAX: usize = 96;
 /// The table.
 #[derive(Debug)]
 pub struct CounterTable {
-    parts: Box<[Mutex<Entries>]>,
+    pub(super) parts: Box<[Mutex<CountedPart>]>,
     /// The counters, and where the numbers of each begin.
-    stored: Box<[(StoredCounter, usize)]>,
-    words: usize,
-    expire_ms: u64,
+    pub(super) stored: Box<[(StoredCounter, usize)]>,
+    pub(super) words: usize,
+    pub(super) expire_ms: u64,
     evictions: AtomicU64,
     untracked: AtomicU64,
+}
+
+/// A part of the table.
+#[derive(Debug)]
+pub(super) struct CountedPart {
+    pub(super) entries: Entries,
+    /// What other nodes do not know yet; `None`: the table is of this node alone.
+    pub(super) untold: Option<Box<UntoldCounts>>,
+}
+
+impl CountedPart {
+    /// Notes for other nodes that a key was used.
+    fn tell_use(&mut self, key: u64) {
+        if let Some(untold) = &mut self.untold {
+            untold.use_key(key);
+        }
+    }
+
+    /// Counts for the entry in this place, and for other nodes.
+    fn count(
+        &mut self,
+        (key, at): (u64, u32),
+        (stored, start): (StoredCounter, usize),
+        count: u64,
+        now_ms: u64,
+    ) {
+        add(self.entries.words_mut(at), stored, start, count, now_ms);
+        if let Some(untold) = &mut self.untold {
+            untold.count(key, counted_at(stored, start), count);
+        }
+    }
+
+    /// Notes for other nodes that a key was changed by an operator.
+    fn tell_change(&mut self, key: u64) {
+        if let Some(untold) = &mut self.untold {
+            untold.replace(key);
+        }
+    }
 }
 
 /// What an exchange has come to.
@@ -76,7 +115,9 @@ impl CounterTable {
         let parts = if parts.is_power_of_two() { parts } else { parts.next_power_of_two() / 2 };
         let of_part = keys_max.div_ceil(parts);
         Self {
-            parts: (0..parts).map(|_| Mutex::new(Entries::new(of_part, words))).collect(),
+            parts: (0..parts)
+                .map(|_| Mutex::new(CountedPart { entries: Entries::new(of_part, words), untold: None }))
+                .collect(),
             stored,
             words,
             expire_ms: u64::try_from(expire.as_millis()).unwrap_or(u64::MAX),
@@ -89,19 +130,19 @@ impl CounterTable {
     /// are in use by other exchanges.
     #[must_use = "what is tracked has to be finished"]
     pub fn begin(&self, key: u64, is_request: bool, now_ms: u64, text: impl FnOnce() -> Vec<u8>) -> bool {
-        let mut entries = self.part(key);
-        let Some(at) = self.entry_for(&mut entries, key, now_ms, text) else { return false };
-        entries.hold(at);
-        entries.touch(at, now_ms);
-        let words = entries.words_mut(at);
-        for (stored, start) in &self.stored {
-            let counts = match stored.counter {
+        let mut part = self.part(key);
+        let Some(at) = self.entry_for(&mut part.entries, key, now_ms, text) else { return false };
+        part.entries.hold(at);
+        part.entries.touch(at, now_ms);
+        part.tell_use(key);
+        for stored in &self.stored {
+            let counts = match stored.0.counter {
                 TableCounter::Connections | TableCounter::ConnectionRate => true,
                 TableCounter::Requests | TableCounter::RequestRate => is_request,
                 _ => false,
             };
             if counts {
-                add(words, *stored, *start, 1, now_ms);
+                part.count((key, at), *stored, 1, now_ms);
             }
         }
         true
@@ -109,14 +150,13 @@ impl CounterTable {
 
     /// Counts the end of an exchange that has begun with an entry.
     pub fn finish(&self, key: u64, result: ExchangeResult, now_ms: u64) {
-        let mut entries = self.part(key);
-        let Some(at) = entries.find(key) else {
+        let mut part = self.part(key);
+        let Some(at) = part.entries.find(key) else {
             debug_assert!(false, "an entry in use stays");
             return;
         };
-        let words = entries.words_mut(at);
-        for (stored, start) in &self.stored {
-            let count = match stored.counter {
+        for stored in &self.stored {
+            let count = match stored.0.counter {
                 TableCounter::Errors | TableCounter::ErrorRate => {
                     u64::from(matches!(result.status, 400..=499))
                 }
@@ -128,29 +168,32 @@ impl CounterTable {
                 _ => 0,
             };
             if count > 0 {
-                add(words, *stored, *start, count, now_ms);
+                part.count((key, at), *stored, count, now_ms);
             }
         }
-        entries.let_go(at);
-        entries.touch(at, now_ms);
+        part.entries.let_go(at);
+        part.entries.touch(at, now_ms);
     }
 
     /// Raises a general purpose counter of a key that has an entry, and its rate.
     pub fn increment(&self, key: u64, counters: [TableCounter; 2], now_ms: u64) {
-        let mut entries = self.part(key);
-        let Some(at) = entries.find(key) else { return };
-        let words = entries.words_mut(at);
+        let mut part = self.part(key);
+        let Some(at) = part.entries.find(key) else { return };
         let raised = self.stored.iter().filter(|(stored, _)| counters.contains(&stored.counter));
-        raised.for_each(|(stored, start)| add(words, *stored, *start, 1, now_ms));
-        entries.touch(at, now_ms);
+        raised.for_each(|stored| part.count((key, at), *stored, 1, now_ms));
+        part.entries.touch(at, now_ms);
     }
 
     /// A counter of a key; 0 without an entry, and of what the table does not store. Does not count as use.
     pub fn value(&self, key: u64, counter: TableCounter, now_ms: u64) -> u64 {
         let Some((stored, start)) = self.stored(counter) else { return 0 };
-        let entries = self.part(key);
-        match entries.find(key).filter(|at| !self.has_expired(&entries, *at, now_ms)) {
-            Some(at) => read(&entries, at, (stored, start), now_ms),
+        let mut part = self.part(key);
+        if let Some(untold) = &mut part.untold {
+            untold.ask(key);
+        }
+        let entries = &part.entries;
+        match entries.find(key).filter(|at| !self.has_expired(entries, *at, now_ms)) {
+            Some(at) => read(entries, at, (stored, start), now_ms),
             None => 0,
         }
     }
@@ -167,20 +210,23 @@ impl CounterTable {
         let stored =
             self.stored(counter).filter(|(stored, _)| stored.counter != TableCounter::ConnectionsNow);
         let Some((stored, start)) = stored else { return false };
-        let mut entries = self.part(key);
-        let Some(at) = self.entry_for(&mut entries, key, now_ms, text) else { return false };
-        let words = entries.words_mut(at);
+        let mut part = self.part(key);
+        let Some(at) = self.entry_for(&mut part.entries, key, now_ms, text) else { return false };
+        let words = part.entries.words_mut(at);
         match stored.counter.is_rate() {
             true => words[start..start + sliding_rate::WORDS].copy_from_slice(&[now_ms, value, 0]),
             false => words[start] = value,
         }
-        entries.touch(at, now_ms);
+        part.entries.touch(at, now_ms);
+        part.tell_change(key);
         true
     }
 
     /// Forgets what was counted for a key; an entry in use stays, with zeros. Whether it had an entry.
     pub fn clear(&self, key: u64) -> bool {
-        let mut entries = self.part(key);
+        let mut part = self.part(key);
+        part.tell_change(key);
+        let entries = &mut part.entries;
         let Some(at) = entries.find(key) else { return false };
         match entries.entry(at).in_use {
             0 => entries.remove(at),
@@ -193,9 +239,9 @@ impl CounterTable {
     pub fn entries(&self, now_ms: u64) -> Vec<TableEntry> {
         let mut all = Vec::new();
         for part in &self.parts {
-            let entries = lock(part);
-            let alive = entries.places().filter(|at| !self.has_expired(&entries, *at, now_ms));
-            all.extend(alive.map(|at| self.shown(&entries, at, now_ms)));
+            let entries = &lock(part).entries;
+            let alive = entries.places().filter(|at| !self.has_expired(entries, *at, now_ms));
+            all.extend(alive.map(|at| self.shown(entries, at, now_ms)));
         }
         all
     }
@@ -222,7 +268,7 @@ impl CounterTable {
         if entry.words.len() != self.words || idle_ms >= self.expire_ms {
             return;
         }
-        let mut entries = self.part(entry.key);
+        let entries = &mut self.part(entry.key).entries;
         let at = match entries.find_or_insert(entry.key, None, || kept_text(entry.text.clone())) {
             EntryPlace::New(at) => at,
             EntryPlace::Known(_) | EntryPlace::Evicted(_) | EntryPlace::Full => return,
@@ -242,7 +288,7 @@ impl CounterTable {
 
     /// How many keys have an entry.
     pub fn keys(&self) -> usize {
-        self.parts.iter().map(|part| lock(part).len()).sum()
+        self.parts.iter().map(|part| lock(part).entries.len()).sum()
     }
 
     /// Keys that were forgotten before they had expired, to make room.
@@ -255,11 +301,15 @@ impl CounterTable {
         self.untracked.load(Ordering::Relaxed)
     }
 
+    pub(super) fn count_eviction(&self) {
+        self.evictions.fetch_add(1, Ordering::Relaxed);
+    }
+
     fn stored(&self, counter: TableCounter) -> Option<(StoredCounter, usize)> {
         self.stored.iter().copied().find(|(stored, _)| stored.counter == counter)
     }
 
-    fn has_expired(&self, entries: &Entries, at: u32, now_ms: u64) -> bool {
+    pub(super) fn has_expired(&self, entries: &Entries, at: u32, now_ms: u64) -> bool {
         let entry = entries.entry(at);
         entry.in_use == 0 && now_ms.saturating_sub(entry.used_ms) >= self.expire_ms
     }
@@ -275,7 +325,7 @@ impl CounterTable {
         match entries.find_or_insert(key, expired_ms, || kept_text(text())) {
             EntryPlace::Known(at) | EntryPlace::New(at) => Some(at),
             EntryPlace::Evicted(at) => {
-                self.evictions.fetch_add(1, Ordering::Relaxed);
+                self.count_eviction();
                 Some(at)
             }
             EntryPlace::Full => {
@@ -286,7 +336,7 @@ impl CounterTable {
     }
 
     /// Bits from the middle: the map of a part uses those at both ends.
-    fn part(&self, key: u64) -> MutexGuard<'_, Entries> {
+    pub(super) fn part(&self, key: u64) -> MutexGuard<'_, CountedPart> {
         lock(&self.parts[(key >> 32) as usize & (self.parts.len() - 1)])
     }
 }
@@ -296,7 +346,7 @@ fn kept_text(mut text: Vec<u8>) -> Box<[u8]> {
     text.into_boxed_slice()
 }
 
-fn add(words: &mut [u64], stored: StoredCounter, start: usize, count: u64, now_ms: u64) {
+pub(super) fn add(words: &mut [u64], stored: StoredCounter, start: usize, count: u64, now_ms: u64) {
     match stored.counter.is_rate() {
         true => {
             sliding_rate::add(
@@ -322,6 +372,6 @@ fn read(entries: &Entries, at: u32, (stored, start): (StoredCounter, usize), now
 }
 
 /// The entries are consistent after every step, so a panic elsewhere while they were locked spoils nothing.
-fn lock(part: &Mutex<Entries>) -> MutexGuard<'_, Entries> {
+pub(super) fn lock(part: &Mutex<CountedPart>) -> MutexGuard<'_, CountedPart> {
     part.lock().unwrap_or_else(PoisonError::into_inner)
 }

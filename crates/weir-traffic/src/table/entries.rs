@@ -83,6 +83,10 @@ impl Entries {
             if entry.in_use == 0 && expired_ms.is_some_and(|expired| entry.used_ms <= expired) {
                 self.words_mut(at).fill(0);
             }
+            if self.entries[at as usize].text.is_empty() {
+                // Other nodes have counted it before, without its text.
+                self.entries[at as usize].text = text();
+            }
             return EntryPlace::Known(at);
         }
         // Two for each that comes: what has expired never piles up.
@@ -206,6 +210,10 @@ impl Entries {
         self.index.values().copied()
     }
 
+    pub(super) fn entries_max(&self) -> usize {
+        self.entries_max
+    }
+
     pub(super) fn len(&self) -> usize {
         self.index.len()
     }
@@ -217,7 +225,7 @@ impl Entries {
 }
 
 #[derive(Debug, Default)]
-struct KeyAsHash(u64);
+pub(super) struct KeyAsHash(u64);
 
 impl Hasher for KeyAsHash {
     fn write(&mut self, bytes: &[u8]) {

@@ -40,24 +40,20 @@ pub(in crate::check) struct LimitLookup {
     limits: Vec<Arc<KeyLimit>>,
     used: Vec<Cell<bool>>,
     of_upstreams: Vec<Vec<Arc<KeyLimit>>>,
-    affinity_stores: AffinityStores,
+    affinity_stores: StoresByName,
+    table_stores: StoresByName,
 }
 
-/// The stores in which nodes share affinity, by the upstreams that name them.
-pub(in crate::check) type AffinityStores = Vec<(Box<str>, Arc<LimitStore>)>;
+/// The stores in which nodes share affinity or tables, by the upstreams or tables that name them.
+pub(in crate::check) type StoresByName = Vec<(Box<str>, Arc<LimitStore>)>;
 
-fn affinity_stores(
-    document: &Document,
+fn stores_of<'a>(
+    shared: impl Iterator<Item = (&'a Spanned<Box<str>>, Option<&'a Spanned<Box<str>>>)>,
     stores: &StoreLookup,
     diagnostics: &mut Vec<Diagnostic>,
-) -> AffinityStores {
-    let mut found = Vec::new();
-    for (upstream, text) in &document.upstream.0 {
-        let shared = text.value.affinity.as_ref().and_then(|affinity| affinity.value.shared.as_ref());
-        let store = shared.and_then(|name| stores.find(name, diagnostics));
-        found.extend(store.map(|store| (upstream.value.clone(), store)));
-    }
-    found
+) -> StoresByName {
+    let named = shared.filter_map(|(of, store)| Some((of, store?)));
+    named.filter_map(|(of, store)| Some((of.value.clone(), stores.find(store, diagnostics)?))).collect()
 }
 
 impl LimitLookup {
@@ -68,14 +64,19 @@ impl LimitLookup {
     ) -> Self {
         let mut limits = Vec::new();
         let stores = StoreLookup::new(document, files, diagnostics);
-        let affinity_stores = affinity_stores(document, &stores, diagnostics);
+        let affinities = document.upstream.0.iter().map(|(name, text)| {
+            (name, text.value.affinity.as_ref().and_then(|affinity| affinity.value.shared.as_ref()))
+        });
+        let affinity_stores = stores_of(affinities, &stores, diagnostics);
+        let tables = document.table.0.iter().map(|(name, text)| (name, text.value.shared.as_ref()));
+        let table_stores = stores_of(tables, &stores, diagnostics);
         for (name, text) in &document.limit.0 {
             check_name(name, "limit", diagnostics);
             limits.push(Arc::new(check(name, text, &stores, diagnostics)));
         }
         stores.warn_unused(diagnostics);
         let used = vec![Cell::new(false); limits.len()];
-        let mut lookup = Self { limits, used, of_upstreams: Vec::new(), affinity_stores };
+        let mut lookup = Self { limits, used, of_upstreams: Vec::new(), affinity_stores, table_stores };
         let upstreams = document.upstream.0.iter();
         lookup.of_upstreams =
             upstreams.map(|(_, text)| lookup.named(&text.value.limited_by, diagnostics)).collect();
@@ -83,8 +84,13 @@ impl LimitLookup {
     }
 
     /// The stores in which nodes share affinity.
-    pub(in crate::check) fn affinity_stores(&self) -> AffinityStores {
+    pub(in crate::check) fn affinity_stores(&self) -> StoresByName {
         self.affinity_stores.clone()
+    }
+
+    /// The store in which nodes share a table.
+    pub(in crate::check) fn table_store(&self, table: &str) -> Option<Arc<LimitStore>> {
+        self.table_stores.iter().find(|(name, _)| **name == *table).map(|(_, store)| Arc::clone(store))
     }
 
     /// The limits of these names.

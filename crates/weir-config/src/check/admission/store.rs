@@ -66,7 +66,7 @@ impl StoreLookup {
         }
         for (name, _) in self.names.iter().zip(&self.used).filter(|(_, used)| !used.get()) {
             let message = format!(
-                "the store `{}` is not used: no `shared` of a limit or an affinity names it",
+                "the store `{}` is not used: no `shared` of a limit, a table or an affinity names it",
                 name.value
             );
             diagnostics.push(Diagnostic::new(DiagnosticKind::Unused, name.span, message));

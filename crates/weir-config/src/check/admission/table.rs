@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use weir_traffic::table::{StoredCounter, TableCounter};
 
-use super::limit::LimitNames;
+use super::limit::{LimitLookup, LimitNames};
 use crate::check::conditions;
 use crate::check::conditions::ConditionPlace;
 use crate::check::templates;
 use crate::check::templates::TemplatePlace;
-use crate::config::{Route, TrackedTable};
+use crate::config::{LimitStore, Route, TrackedTable};
 use crate::diagnostic::{Diagnostic, DiagnosticKind, SourceSpan, did_you_mean};
 use crate::key::{Spanned, SpannedTable};
 use crate::order::Stage;
@@ -31,11 +31,13 @@ impl TableLookup {
     pub(in crate::check) fn new(
         document: &Document,
         names: &OwnNames,
+        limits: &LimitLookup,
         diagnostics: &mut Vec<Diagnostic>,
     ) -> Self {
         let mut tables = Vec::new();
         for (name, text) in &document.table.0 {
-            let table = names.table(&name.value).and_then(|own| check(own, text, diagnostics));
+            let store = limits.table_store(&name.value);
+            let table = names.table(&name.value).and_then(|own| check(own, text, store, diagnostics));
             tables.push((name.value.clone(), table.map(Arc::new)));
         }
         let used = vec![Cell::new(false); tables.len()];
@@ -127,6 +129,7 @@ fn report_not_stored(
 fn check(
     own: &OwnValue,
     text: &SpannedTable<TableText>,
+    store: Option<Arc<LimitStore>>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<TrackedTable> {
     let value = &text.value;
@@ -134,6 +137,7 @@ fn check(
     templates::check_shared(&key.value, key.span, &TemplatePlace::SHARED, diagnostics);
     templates::warn_of_variables(&key.value, key.span, diagnostics);
     report_twice(value, diagnostics);
+    report_open_exchanges(value, diagnostics);
     let at_end = ConditionPlace::shared(Stage::Finish, "at the end of an exchange");
     let counted = ConditionPlace::shared(Stage::Identity, "when requests are counted");
     let when = conditions::check(value.when.as_ref(), &counted, diagnostics);
@@ -151,7 +155,7 @@ fn check(
         increment(&value.increment.gpc0, [TableCounter::General0, TableCounter::General0Rate]),
         increment(&value.increment.gpc1, [TableCounter::General1, TableCounter::General1Rate]),
     ];
-    let table = TrackedTable::new(Arc::clone(own.table()?), when, increments);
+    let table = TrackedTable::new(Arc::clone(own.table()?), when, increments, store);
     report_tag(table.definition.key.values(), key.span, diagnostics);
     if let Some(when) = &value.when {
         report_tag(when.value.values(), when.span, diagnostics);
@@ -180,6 +184,17 @@ fn report_twice(text: &TableText, diagnostics: &mut Vec<Diagnostic>) {
             let diagnostic = Diagnostic::new(DiagnosticKind::Duplicate, counter.span, message);
             diagnostics.push(diagnostic.label(first.span, "the first"));
         }
+    }
+}
+
+/// What is open on a node is known to that node alone, and would stay counted elsewhere if it ended.
+fn report_open_exchanges(text: &TableText, diagnostics: &mut Vec<Diagnostic>) {
+    let open = stored(text).find(|stored| stored.value.counter == TableCounter::ConnectionsNow);
+    if let (Some(open), Some(shared)) = (open, &text.shared) {
+        let message = "`conn_cur` is of one node, and the table is shared by several";
+        let help = "store `conn_cur` in a table of its own without `shared`";
+        let diagnostic = Diagnostic::new(DiagnosticKind::Conflict, open.span, message).help(help);
+        diagnostics.push(diagnostic.label(shared.span, "shared here"));
     }
 }
 

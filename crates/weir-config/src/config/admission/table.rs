@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use crate::config::LimitStore;
 use crate::order::{Feature, Stage};
 use crate::value::{TableDefinition, Template, TemplateValue, WhenCondition};
 
@@ -19,6 +20,8 @@ pub struct TrackedTable {
     pub when: Option<WhenCondition>,
     /// When the general purpose counters are raised, in the order of their numbers.
     pub increments: [Option<WhenCondition>; 2],
+    /// The store in which several nodes share it; `None`: it is of this node alone.
+    pub shared: Option<Arc<LimitStore>>,
 }
 
 impl TrackedTable {
@@ -26,8 +29,9 @@ impl TrackedTable {
         definition: Arc<TableDefinition>,
         when: Option<WhenCondition>,
         increments: [Option<WhenCondition>; 2],
+        shared: Option<Arc<LimitStore>>,
     ) -> Self {
-        Self { definition, when, increments }
+        Self { definition, when, increments, shared }
     }
 
     /// The values that it asks for when it counts a request.

@@ -89,8 +89,8 @@ pub(super) const UNSUPPORTED: &[UnsupportedFeature] = &[
         "a script answers as an agent (`health.agent`) or on a port of its own (`health.port`); alerts are made from `/metrics`",
     ),
     unsupported(
-        "Shared state of several balancers, but for limits",
+        "Shared state of several balancers, but for limits, tables and affinity",
         &["peers", "zone_sync", "cluster_peers"],
-        "`affinity` by cookie needs none; limits are shared by `shared` of `[limit.NAME]` and a Redis in `[store.NAME]`",
+        "`affinity` by cookie needs none; limits, tables and keys are shared by `shared` of `[limit.NAME]`, `[table.NAME]` and `affinity`, and a Redis in `[store.NAME]`",
     ),
 ];

@@ -29,6 +29,9 @@ section! {
         when: ConditionText = optional, like "HAProxy `http-request track-sc0 ... if`";
         /// Conditions that raise the general purpose counters.
         increment: TableIncrements = {}, like "HAProxy `http-request sc-inc-gpc0`";
+        /// The name of a [store](#storename) in which several nodes share the table: each learns what the others count, at most an `interval` of the store and
+        /// its time to answer later. Without it, each node has the table for itself. Not with `conn_cur`. See [Tables](#tables).
+        shared: Spanned<Box<str>> = optional, like "HAProxy `peers`";
         /// How long an entry is kept that is not used. While an exchange that it counts is open, it is used.
         expire: Duration = "10m", in EXPIRE, like "HAProxy `stick-table ... expire`";
         /// The maximum number of keys. Above it, the key that was used longest ago is evicted.

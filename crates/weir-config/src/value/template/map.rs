@@ -11,6 +11,7 @@ use weir_conditions::{MapEntryError, MapKind, MapMatch, ValueMap, ValueMapBuilde
 
 use super::database::{AddressDatabase, DatabaseField};
 use super::facts::TemplateFacts;
+use super::map_counts::{MapCounts, MapLookups, MapOutcome};
 use super::{Template, TemplatePart, TemplateValue};
 use crate::text_file::MapFileMark;
 
@@ -136,6 +137,7 @@ pub(crate) struct MapParts {
 pub struct LiveMap {
     now: ArcSwap<MapTable>,
     files: Mutex<MapFiles>,
+    counts: MapCounts,
 }
 
 /// What was found in the files of a map last.
@@ -148,7 +150,13 @@ struct MapFiles {
 
 impl LiveMap {
     fn new(ReadMap { table, marks }: ReadMap) -> Self {
-        Self { now: ArcSwap::new(table), files: Mutex::new(MapFiles { marks, problem: None }) }
+        let files = Mutex::new(MapFiles { marks, problem: None });
+        Self { now: ArcSwap::new(table), files, counts: MapCounts::default() }
+    }
+
+    /// How often it was asked, by what it found.
+    pub fn lookups(&self) -> MapLookups {
+        self.counts.sums()
     }
 
     /// The table that counts.
@@ -269,12 +277,18 @@ impl MapDefinition {
     /// Appends what it stands for, by one of the texts that its source comes to.
     pub fn write(&self, facts: &impl TemplateFacts, nth: usize, out: &mut Vec<u8>) {
         match self.live.get() {
-            Some(live) => self.write_by(&live.now.load(), facts, nth, out),
-            None => self.write_by(&self.table(), facts, nth, out),
+            Some(live) => live.counts.count(self.write_by(&live.now.load(), facts, nth, out)),
+            None => _ = self.write_by(&self.table(), facts, nth, out),
         }
     }
 
-    fn write_by(&self, table: &MapTable, facts: &impl TemplateFacts, nth: usize, out: &mut Vec<u8>) {
+    fn write_by(
+        &self,
+        table: &MapTable,
+        facts: &impl TemplateFacts,
+        nth: usize,
+        out: &mut Vec<u8>,
+    ) -> MapOutcome {
         let start = out.len();
         self.source.write_nth(facts, nth, out);
         let end = out.len();
@@ -284,10 +298,11 @@ impl MapDefinition {
             false => entries.get(&out[start..]),
         };
         match found {
-            None if table.write_by_address(start, out) => {}
+            None if table.write_by_address(start, out) => return MapOutcome::Database,
             None => {
                 out.truncate(start);
                 self.default.write_first(facts, out);
+                return MapOutcome::Default;
             }
             Some(MapMatch::Text(text)) => {
                 out.truncate(start);
@@ -308,6 +323,7 @@ impl MapDefinition {
                 out.drain(start..end);
             }
         }
+        MapOutcome::Entry
     }
 }
 

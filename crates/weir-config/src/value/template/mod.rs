@@ -6,6 +6,7 @@
 mod own;
 mod proxy;
 mod map;
+mod map_counts;
 mod database;
 mod facts;
 mod table;
@@ -23,6 +24,7 @@ pub use facts::TemplateFacts;
 pub use groups::{GroupPiece, GroupTemplate};
 pub use map::{LiveMap, MapDefinition, MapTable, ReadMap};
 pub(crate) use map::{MapDatabase, MapEntry, MapParts};
+pub use map_counts::MapLookups;
 use own::OwnKind;
 pub use own::OwnValue;
 pub(crate) use own::{LOOKUPS_MAX, OwnNames};

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use weir_observe::prometheus::{
-    BucketBounds, CacheHoldings, CachePart, KeyFetchTotals, LimitPart, ListenerPart, MetricSource,
-    SharingTotals, SourceTotals, TablePart, UpstreamPart,
+    BucketBounds, CacheHoldings, CachePart, KeyFetchTotals, LimitPart, ListenerPart, MapPart, MetricSource,
+    NameTotals, SharingTotals, SourceTotals, TablePart, UpstreamPart,
 };
 use weir_observe::{
     CacheShard, CertificateStats, LimitShard, ListenerShard, MemoryStats, PerWorker, ProbeShard, RouteShard,
@@ -20,9 +20,9 @@ use super::certificate_reports;
 use super::collection;
 use super::collection::ShownServers;
 use super::overview::Sources;
-use super::tables::TableMetrics;
+use super::tables;
+use super::tables::{MapMetrics, TableMetrics};
 use crate::lifecycle::process;
-use weir_proxy::state::limits::limit_sharing::SharingFigures;
 use weir_proxy::state::snapshot::{CachePlan, LimitPlan, ListenerPlan, Snapshot, UpstreamPlan};
 
 /// The data of one scrape.
@@ -35,6 +35,7 @@ pub(crate) struct MetricsReading {
     shown: ShownServers,
     /// The same upstreams.
     upstreams: Vec<UpstreamMetrics>,
+    maps: Vec<MapMetrics>,
     limits: Vec<LimitMetrics>,
     tables: Vec<TableMetrics>,
     caches: Vec<CacheMetrics>,
@@ -101,6 +102,7 @@ impl MetricsReading {
             listeners: listeners.map_err(UnknownName::Listener)?.into_iter().map(listener).collect(),
             upstreams: shown.iter().map(upstream).collect(),
             shown,
+            maps: snapshot.maps.iter().filter_map(MapMetrics::new).collect(),
             limits: snapshot.limits.iter().map(|plan| LimitMetrics(Arc::clone(plan))).collect(),
             tables: snapshot.tables.iter().map(|plan| TableMetrics(Arc::clone(plan))).collect(),
             caches: snapshot.caches.iter().map(|plan| CacheMetrics(Arc::clone(plan))).collect(),
@@ -156,6 +158,14 @@ impl MetricSource for MetricsReading {
 
     fn listener(&self, index: usize) -> &dyn ListenerPart {
         &self.listeners[index]
+    }
+
+    fn maps(&self) -> usize {
+        self.maps.len()
+    }
+
+    fn map(&self, index: usize) -> &dyn MapPart {
+        &self.maps[index]
     }
 
     fn limits(&self) -> usize {
@@ -221,8 +231,7 @@ impl LimitPart for LimitMetrics {
     }
 
     fn sharing(&self) -> Option<SharingTotals> {
-        let SharingFigures { is_up, exchanged, failures, dropped, .. } = self.0.sharing()?;
-        Some(SharingTotals { is_up, exchanged, failures, dropped })
+        self.0.sharing().as_ref().map(tables::sharing)
     }
 }
 
@@ -295,6 +304,18 @@ impl UpstreamPart for UpstreamMetrics {
 
     fn key_fetches(&self) -> Option<KeyFetchTotals> {
         self.1
+    }
+
+    fn names(&self) -> Option<NameTotals> {
+        let counts = self.0.named.as_ref()?.names.counts();
+        Some(NameTotals {
+            names: counts.names,
+            usable: counts.usable,
+            looked_up: counts.looked_up,
+            names_max: self.0.config.dynamic.as_ref()?.names_max,
+            evictions: counts.evictions,
+            refusals: counts.refusals,
+        })
     }
 
     fn server_name(&self, server: usize) -> &str {

@@ -16,8 +16,7 @@ use weir_observe::haproxy::{CheckLayer, check_status};
 use weir_observe::overview::{
     self, CacheOverview, DifferenceOverview, KeysOverview, LimitOverview, ListenerOverview, MirrorOverview,
     MirrorRouteOverview, Overview, PageOverview, ProbeOverview, ProcessOverview, Quantiles, RefusedKey,
-    RouteOverview, ServerOverview, ServerStatus, SharedOverview, SourceOverview, UpstreamOverview,
-    WorkerOverview,
+    RouteOverview, ServerOverview, ServerStatus, SourceOverview, UpstreamOverview, WorkerOverview,
 };
 use weir_observe::{
     CacheResult, CacheShard, Counter, Level, LimitShard, ListenerStats, MemoryStats, RouteStats, ServerStats,
@@ -420,15 +419,7 @@ fn limit(plan: &LimitPlan) -> LimitOverview {
         keys: plan.keys() as u64,
         keys_max: config.keys_max as u64,
         evictions: plan.evictions(),
-        shared: plan.sharing().map(|sharing| SharedOverview {
-            store: sharing.store.into(),
-            is_up: sharing.is_up,
-            exchanged: sharing.exchanged,
-            failures: sharing.failures,
-            dropped: sharing.dropped,
-            error: sharing.last_error.map(String::from),
-            master: sharing.master.map(String::from),
-        }),
+        shared: plan.sharing().map(tables::shared),
         top: plan.top_refused().into_iter().map(key).collect(),
     }
 }

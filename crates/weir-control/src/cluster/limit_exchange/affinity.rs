@@ -5,7 +5,7 @@ use std::task::Poll;
 
 use weir_http::resp::RespReply;
 use weir_proxy::state::limits::affinity_sharing::{AffinityChange, SharingConnection};
-use weir_proxy::state::limits::limit_store::SharedAffinity;
+use weir_proxy::state::stores::limit_store::SharedAffinity;
 
 use super::KEYS_AT_ONCE;
 use super::connection::StoreConnection;

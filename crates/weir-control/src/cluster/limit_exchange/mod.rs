@@ -4,11 +4,12 @@
 //! that. Requests do not wait for any of it. When the store fails, each node has its limits for itself, until a connection succeeds again: then the debts of all
 //! keys go there first, as the least that they owe.
 //!
-//! Affinity that nodes share goes the same way, but as soon as there is something to tell or to ask.
+//! Tables of counters that nodes share are exchanged at the same moments. Affinity goes the same way, but as soon as there is something to tell or to ask.
 //!
 //! With sentinels, the store is their master: one task asks for it, and beside the exchange whether it still is.
 
 mod sentinel;
+mod counts;
 mod affinity;
 mod connection;
 mod failure;
@@ -20,7 +21,8 @@ use std::time::Duration;
 use weir_config::{ServerAddress, StorePlace};
 use weir_http::resp::RespReply;
 use weir_proxy::net::clock::{self, Instant};
-use weir_proxy::state::limits::limit_store::{LimitStorePlan, SharedLimit};
+use weir_proxy::state::stores::limit_store::{LimitStorePlan, SharedLimit};
+use weir_proxy::state::stores::shared_table::SharedTable;
 use weir_traffic::limit::{KeyUse, SharedDebt};
 
 use connection::StoreConnection;
@@ -91,38 +93,39 @@ impl Trouble {
             return;
         }
         self.since = Some(clock::now());
-        if !store.affinities.is_empty() {
+        for (what, has) in shared(store) {
             tracing::warn!(
                 store = &*config.name,
                 address = %config.place,
                 error = %failure,
                 change = failure.change(),
-                "affinity is not shared any more: each node has its keys for itself until the store answers"
+                "{what} not shared any more: each node has {has} for itself until the store answers"
             );
         }
-        if store.limits.is_empty() {
-            return;
-        }
-        tracing::warn!(
-            store = &*config.name,
-            address = %config.place,
-            error = %failure,
-            change = failure.change(),
-            "limits are not shared any more: each node has them for itself until the store answers"
-        );
     }
 
     fn end(&mut self, store: &LimitStorePlan) {
         let Trouble { since, .. } = std::mem::take(self);
-        if let Some(since) = since {
-            let after = clock::now().saturating_duration_since(since);
+        let Some(since) = since else { return };
+        let after = clock::now().saturating_duration_since(since);
+        for (what, _) in shared(store) {
             tracing::info!(
                 store = &*store.config.name,
                 after_ms = after.as_millis() as u64,
-                "limits are shared by nodes again"
+                "{what} shared by nodes again"
             );
         }
     }
+}
+
+/// What is shared in a store, and what a node has of it without the store, in the words of the log.
+fn shared(store: &LimitStorePlan) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let all = [
+        (!store.affinities.is_empty(), ("affinity is", "its keys")),
+        (!store.limits.is_empty(), ("limits are", "them")),
+        (!store.tables.is_empty(), ("tables are", "them")),
+    ];
+    all.into_iter().filter_map(|(is_shared, words)| is_shared.then_some(words))
 }
 
 /// Exchanges with the store at this address until that fails.
@@ -176,12 +179,18 @@ async fn exchange(
     let master = Some(peer).filter(|peer| peer.kind == StorePeerKind::Master);
     let master = master.map(|peer| peer.address.to_string());
     for limit in &store.limits {
-        agree(limit, &mut connection).await?;
+        agree_on_limit(limit, &mut connection).await?;
         let debts = limit.begin();
         tell(limit, &debts, &script, &mut connection).await?;
         limit.is_shared(master.as_deref());
     }
     let _open = affinity::OpenSharing::new(&store.affinities);
+    let counts = counts::CountsScript::load(&store.tables, &mut connection).await?;
+    for table in &store.tables {
+        agree_on_table(table, &mut connection).await?;
+        counts.exchange(table, table.begin(), (&mut connection, &store.affinities)).await?;
+        table.is_shared(master.as_deref());
+    }
     trouble.end(store);
     let mut checked = clock::now();
     let mut turns = tokio::time::interval(store.config.interval);
@@ -198,18 +207,26 @@ async fn exchange(
             continue;
         }
         if clock::now().saturating_duration_since(checked) >= CHECK_TIME {
-            if store.limits.is_empty() {
+            if store.limits.is_empty() && store.tables.is_empty() {
                 connection.ask_one(&[b"PING"]).await?;
             }
             for limit in &store.limits {
-                if agree(limit, &mut connection).await? {
+                if agree_on_limit(limit, &mut connection).await? {
                     limit.begin();
+                }
+            }
+            for table in &store.tables {
+                if agree_on_table(table, &mut connection).await? {
+                    table.begin();
                 }
             }
             checked = clock::now();
         }
         for limit in &store.limits {
             tell(limit, &limit.take(), &script, &mut connection).await?;
+        }
+        for table in &store.tables {
+            counts.exchange(table, table.take(), (&mut connection, &store.affinities)).await?;
         }
     }
 }
@@ -228,11 +245,27 @@ async fn connect(store: &LimitStorePlan, peer: &StorePeer) -> Result<StoreConnec
     Ok(connection)
 }
 
-/// Has the keys of the limit mean the same on all nodes: the key of the hash function that is first in the store is that of all. Whether it was
-/// another one here.
-async fn agree(limit: &SharedLimit, connection: &mut StoreConnection) -> Result<bool, StoreError> {
-    let name = format!("{}hash-key", limit.prefix);
-    let [first, second] = limit.hash_key();
+/// Has the keys of a limit mean the same on all nodes. Whether they meant something else here.
+async fn agree_on_limit(limit: &SharedLimit, connection: &mut StoreConnection) -> Result<bool, StoreError> {
+    let other = agree(&limit.prefix, limit.hash_key(), connection).await?;
+    other.into_iter().for_each(|key| limit.adopt(key));
+    Ok(other.is_some())
+}
+
+/// The same for a table.
+async fn agree_on_table(table: &SharedTable, connection: &mut StoreConnection) -> Result<bool, StoreError> {
+    let other = agree(&table.prefix, table.hash_key(), connection).await?;
+    other.into_iter().for_each(|key| table.adopt(key));
+    Ok(other.is_some())
+}
+
+/// The key of the hash function that is first in the store is that of all nodes: which one, if it is another one here.
+async fn agree(
+    prefix: &str,
+    [first, second]: [u64; 2],
+    connection: &mut StoreConnection,
+) -> Result<Option<[u64; 2]>, StoreError> {
+    let name = format!("{prefix}hash-key");
     let own = format!("{first:016x}{second:016x}");
     let (name, own) = (name.as_bytes(), own.as_bytes());
     let commands = [
@@ -245,13 +278,12 @@ async fn agree(limit: &SharedLimit, connection: &mut StoreConnection) -> Result<
         return Err(StoreError::Unexpected("GET"));
     };
     if agreed == own {
-        return Ok(false);
+        return Ok(None);
     }
     let halves = std::str::from_utf8(agreed).ok().filter(|text| text.len() == own.len() && text.is_ascii());
     let number = |text: &str| u64::from_str_radix(text, 16).ok();
     let halves = halves.and_then(|text| Some([number(&text[..16])?, number(&text[16..])?]));
-    limit.adopt(halves.ok_or(StoreError::Unexpected("GET"))?);
-    Ok(true)
+    halves.map(Some).ok_or(StoreError::Unexpected("GET"))
 }
 
 /// Tells what was used, and learns what all nodes have used of the same keys.

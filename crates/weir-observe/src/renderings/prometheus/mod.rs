@@ -18,8 +18,8 @@ pub use self::buckets::BucketBounds;
 pub use self::filter::{FamilyFilter, NoSuchFamily};
 pub use self::scrape::{PIECE_BYTES, Scrape};
 pub use self::source::{
-    CacheHoldings, CachePart, DiskHoldings, KeyFetchTotals, LimitPart, ListenerPart, MetricSource,
-    SharingTotals, SourceTotals, TablePart, UpstreamPart,
+    CacheHoldings, CachePart, DiskHoldings, KeyFetchTotals, LimitPart, ListenerPart, MapPart, MetricSource,
+    NameTotals, SharingTotals, SourceTotals, TablePart, UpstreamPart,
 };
 
 /// The value of the `Content-Type` field.

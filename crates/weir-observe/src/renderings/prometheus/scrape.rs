@@ -81,6 +81,11 @@ impl<S: MetricSource> Scrape<S> {
                 write_label(labels, "listener", listener.name());
                 write(samples!(), listener);
             }
+            Write::Map(write) if index < source.maps() => {
+                let map = source.map(index);
+                write_label(labels, "map", map.name());
+                write(samples!(), map);
+            }
             Write::Limit(write) if index < source.limits() => {
                 let limit = source.limit(index);
                 write_label(labels, "limit", limit.name());

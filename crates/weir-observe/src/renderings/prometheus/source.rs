@@ -38,6 +38,12 @@ pub trait MetricSource {
     /// One of them.
     fn table(&self, index: usize) -> &dyn TablePart;
 
+    /// How many maps there are.
+    fn maps(&self) -> usize;
+
+    /// One of them.
+    fn map(&self, index: usize) -> &dyn MapPart;
+
     /// How many caches there are.
     fn caches(&self) -> usize;
 
@@ -81,6 +87,24 @@ pub trait ListenerPart {
     fn route_shards(&self, route: usize) -> &PerWorker<RouteShard>;
 }
 
+/// A map.
+pub trait MapPart {
+    /// Its name.
+    fn name(&self) -> &str;
+
+    /// Lookups that have found an entry, a record of the database, and nothing.
+    fn lookups(&self) -> [u64; 3];
+
+    /// Its entries.
+    fn entries(&self) -> usize;
+
+    /// Their memory in bytes.
+    fn memory_bytes(&self) -> usize;
+
+    /// Whether its files have changed and cannot be used; `None`: it has none.
+    fn is_refused(&self) -> Option<bool>;
+}
+
 /// A limit by key.
 pub trait LimitPart {
     /// Its name.
@@ -121,6 +145,9 @@ pub trait TablePart {
 
     /// Requests and connections that were not counted, since all entries were in use.
     fn untracked(&self) -> u64;
+
+    /// How the exchange with other nodes goes; `None`: the table is of this node alone.
+    fn sharing(&self) -> Option<SharingTotals>;
 }
 
 /// How nodes share a limit.
@@ -157,6 +184,23 @@ pub struct KeyFetchTotals {
     pub failures: u64,
     /// When the last one of those keys succeeded whose last one is the longest ago, in seconds since 1970; 0: there are keys that none has brought.
     pub fetched: u64,
+}
+
+/// The names that requests give of servers of an upstream.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NameTotals {
+    /// Those that are known.
+    pub names: usize,
+    /// Those of them with addresses.
+    pub usable: usize,
+    /// Those that are looked up now, or wait for that.
+    pub looked_up: usize,
+    /// The most that are known at once.
+    pub names_max: usize,
+    /// Names that have made room for others.
+    pub evictions: u64,
+    /// Requests for a name that no other one could make room for.
+    pub refusals: u64,
 }
 
 /// What a cache holds, and what has left it.
@@ -218,6 +262,9 @@ pub trait UpstreamPart {
 
     /// The fetches of keys of tokens; `None` where it has none.
     fn key_fetches(&self) -> Option<KeyFetchTotals>;
+
+    /// The names that requests give of its servers; `None` where they give none.
+    fn names(&self) -> Option<NameTotals>;
 
     /// The name of a server.
     fn server_name(&self, server: usize) -> &str;

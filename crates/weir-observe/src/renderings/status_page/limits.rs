@@ -28,7 +28,7 @@ pub(super) fn section(overview: &Overview) -> Markup {
     }
 }
 
-fn sharing(shared: &SharedOverview) -> Markup {
+pub(super) fn sharing(shared: &SharedOverview) -> Markup {
     html! {
         @if shared.is_up {
             span.small {

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{format, live};
+use super::{format, limits, live};
 use crate::overview::{Overview, TableOverview};
 
 pub(super) fn section(overview: &Overview) -> Markup {
@@ -34,6 +34,7 @@ fn row(index: usize, table: &TableOverview) -> Markup {
                 span.part { (table.name) }
                 span.small { "by " code { (table.key) } }
                 span.small { (table.counters.join(", ")) }
+                @if let Some(shared) = &table.shared { (limits::sharing(shared)) }
             }
             td data-label="Keys" {
                 b { (count("keys", table.keys)) }

@@ -168,6 +168,7 @@ fn overview(name: &str, servers: usize) -> Overview {
             keys_max: 100_000,
             evictions: 1,
             untracked: 2,
+            shared: None,
         }],
         caches: vec![CacheOverview {
             name: name.to_owned(),

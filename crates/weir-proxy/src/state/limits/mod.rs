@@ -1,6 +1,5 @@
 //! The counts of limits, of this process and of those that share them.
 
-pub mod limit_store;
 pub mod limit;
 pub mod limit_sharing;
 pub mod affinity_sharing;

@@ -11,6 +11,7 @@ use weir_traffic::table::{CounterTable, ExchangeResult, StoredCounter, TableCoun
 
 use crate::net::clock::{self, Instant};
 use crate::state::limits::key_hasher::KeyHasher;
+use crate::state::limits::limit_sharing::{SharingFigures, SharingState};
 
 /// Keys of one exchange in one table at most, where it has several values of what the table is by.
 const KEYS_MAX: usize = 8;
@@ -34,12 +35,28 @@ pub struct TablePlan {
 
 /// What a table keeps over reloads.
 #[derive(Debug)]
-struct TableState {
+pub(in crate::state) struct TableState {
     /// Keyed at random, so that no client can choose keys that meet in one place.
-    hasher: KeyHasher,
+    pub(in crate::state) hasher: KeyHasher,
     /// Where the time of the table begins.
     epoch: Instant,
-    counts: CounterTable,
+    pub(in crate::state) counts: CounterTable,
+    /// How the exchange with other nodes goes, if the table is shared.
+    pub(in crate::state) sharing: SharingState,
+}
+
+impl TableState {
+    fn new(config: &TrackedTable) -> Self {
+        let definition = &config.definition;
+        let counts = CounterTable::new(&definition.stored, definition.keys_max, definition.expire);
+        let counts = if config.shared.is_some() { counts.shared() } else { counts };
+        Self { hasher: KeyHasher::new(), epoch: clock::now(), counts, sharing: SharingState::default() }
+    }
+
+    /// The time of the table.
+    pub(in crate::state) fn millis(&self, now: Instant) -> u64 {
+        TIME_BEGINS_MS + now.nanos_since(self.epoch) / 1_000_000
+    }
 }
 
 /// A table where a listener or a route names it.
@@ -88,18 +105,15 @@ pub struct TableContents {
 impl TablePlan {
     /// `before`: the table of this name in the config of before.
     pub(in crate::state) fn new(config: &Arc<TrackedTable>, before: Option<&TablePlan>) -> TablePlan {
-        let definition = &config.definition;
-        let state = before
-            .filter(|before| before.config.definition == *definition)
-            .map(|before| Arc::clone(&before.state));
-        let begin = || {
-            let counts = CounterTable::new(&definition.stored, definition.keys_max, definition.expire);
-            Arc::new(TableState { hasher: KeyHasher::new(), epoch: clock::now(), counts })
+        let store = |config: &TrackedTable| config.shared.as_ref().map(|store| store.name.clone());
+        let is_same = |before: &&TablePlan| {
+            before.config.definition == config.definition && store(&before.config) == store(config)
         };
+        let state = before.filter(is_same).map(|before| Arc::clone(&before.state));
         TablePlan {
             asks_at_end: config.asks_at_end(),
-            is_by_address: definition.is_by_address(),
-            state: state.unwrap_or_else(begin),
+            is_by_address: config.definition.is_by_address(),
+            state: state.unwrap_or_else(|| Arc::new(TableState::new(config))),
             config: Arc::clone(config),
         }
     }
@@ -110,7 +124,18 @@ impl TablePlan {
     }
 
     fn millis(&self, now: Instant) -> u64 {
-        TIME_BEGINS_MS + now.nanos_since(self.state.epoch) / 1_000_000
+        self.state.millis(now)
+    }
+
+    /// How the exchange with other nodes goes; `None`: the table is of this node alone.
+    pub fn sharing(&self) -> Option<SharingFigures> {
+        let store = self.config.shared.as_ref()?;
+        Some(self.state.sharing.figures(&store.name, self.state.counts.untold_dropped()))
+    }
+
+    /// What it keeps, for the exchange with other nodes.
+    pub(in crate::state) fn state(&self) -> Arc<TableState> {
+        Arc::clone(&self.state)
     }
 
     /// The keys that an exchange has in it: none where no placeholder of the key has a value. Of more than eight, the first ones and the last.
@@ -271,7 +296,7 @@ impl TablePlan {
     }
 
     /// What makes its entries those of the same table elsewhere.
-    fn shape(&self) -> String {
+    pub(in crate::state) fn shape(&self) -> String {
         let definition = &self.config.definition;
         let stored: Vec<String> = definition.stored.iter().map(StoredCounter::to_string).collect();
         format!("{} {:?} {}", definition.key, definition.prefixes, stored.join(","))

@@ -10,6 +10,7 @@ mod anycast;
 mod same_server;
 mod shared_affinity;
 mod shared_limits;
+mod shared_tables;
 mod store_tls;
 mod sentinel;
 mod limit_store;

@@ -242,6 +242,46 @@ fn explain_says_what_maps_have_decided() {
     assert!(secret.contains(&format!("{}there)", said)) && !secret.contains("prefix\""), "{secret}");
 }
 
+/// Each request asks twice: for its response, and for the log.
+#[test]
+fn lookups_are_counted_by_what_they_find() {
+    let (origin, folder) = (echo(), temporary_folder());
+    let file = folder.path().join("kinds.map");
+    std::fs::write(&file, "c of the file\n").expect("the folder takes files");
+    let routes =
+        "{ path = \"/\", vars = { name = \"x\" }, respond = { status = 200, body = \"{map.kind}\" } }";
+    let tables = format!(
+        "map.kind = {{ source = \"{{header.x-key}}\", exact = {{ a = \"one\" }}, prefix = {{ b = \"two\" }}, default = \"none\" }}\n\
+         map.files = {{ source = \"{{path}}\", file = \"{}\", reload = \"100ms\" }}\n\
+         listener.web.response_headers.set.x-file = \"{{map.files}}\"\n\
+         process.workers = 2",
+        file.display()
+    );
+    let weir = Weir::start(&config(&origin, routes, &tables));
+    for key in ["a", "b", "bb", "c", ""] {
+        assert_eq!(get(&weir, "/", &format!("X-Key: {key}\r\n")).status, 200);
+    }
+    let of = |map: &str, name: &str, labels: &[&str]| {
+        let map = format!("map=\"{map}\"");
+        let labels: Vec<&str> = labels.iter().copied().chain([&*map]).collect();
+        weir.metrics().sum(&format!("weir_map_{name}"), &labels)
+    };
+    eventually("all lookups are counted", || {
+        let found = |outcome: &str| of("kind", "lookups_total", &[&format!("outcome=\"{outcome}\"")]);
+        ["entry", "database", "default"].map(found) == [6.0, 0.0, 4.0]
+    });
+    assert_eq!([of("kind", "entries", &[]), of("files", "entries", &[])], [2.0, 1.0]);
+    assert!(of("files", "memory_bytes", &[]) > 0.0);
+    let text = Client::get_by_address(weir.address("admin"), "/metrics").text();
+    assert!(!text.contains("weir_map_refused{map=\"kind\"}"), "it has no files");
+    assert_eq!(of("files", "refused", &[]), 0.0);
+    let new = file.with_extension("new");
+    std::fs::write(&new, "key {no.such.value}\n")
+        .and_then(|()| std::fs::rename(&new, &file))
+        .expect("it takes files");
+    eventually("the file is refused", || of("files", "refused", &[]) == 1.0);
+}
+
 #[cfg(feature = "geoip")]
 #[test]
 fn a_database_of_addresses_is_asked_and_followed() {

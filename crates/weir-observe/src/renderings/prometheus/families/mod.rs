@@ -3,6 +3,7 @@
 mod caches;
 mod limits;
 mod listeners;
+mod maps;
 mod process;
 mod servers;
 mod tables;
@@ -10,7 +11,7 @@ mod upstreams;
 
 use std::sync::Arc;
 
-use super::source::{CachePart, LimitPart, ListenerPart, TablePart, UpstreamPart};
+use super::source::{CachePart, LimitPart, ListenerPart, MapPart, TablePart, UpstreamPart};
 use super::text::{MetricType, Samples};
 use crate::counters::counter::Level;
 use crate::counters::histogram::{Histogram, HistogramSnapshot};
@@ -36,6 +37,7 @@ pub(super) enum Write {
     Worker(fn(&mut Samples<'_>, &WorkerStats)),
     Listener(fn(&mut Samples<'_>, &dyn ListenerPart)),
     Route(fn(&mut Samples<'_>, &PerWorker<RouteShard>)),
+    Map(fn(&mut Samples<'_>, &dyn MapPart)),
     Limit(fn(&mut Samples<'_>, &dyn LimitPart)),
     Table(fn(&mut Samples<'_>, &dyn TablePart)),
     Cache(fn(&mut Samples<'_>, &dyn CachePart)),
@@ -49,6 +51,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Family> {
         process::FAMILIES,
         listeners::FAMILIES,
         listeners::ROUTE_FAMILIES,
+        maps::FAMILIES,
         limits::FAMILIES,
         tables::FAMILIES,
         caches::FAMILIES,

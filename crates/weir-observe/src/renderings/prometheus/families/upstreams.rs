@@ -36,6 +36,18 @@ pub(super) const FAMILIES: &[Family] = families! {
         |samples, upstream| upstream.key_fetches().into_iter().for_each(|keys| samples.value(keys.failures));
     "weir_upstream_keys_fetched_timestamp_seconds" Gauge Upstream, "When keys of tokens were last fetched, of several those of the longest ago; 0 as long as there are none.",
         |samples, upstream| upstream.key_fetches().into_iter().for_each(|keys| samples.value(keys.fetched));
+    "weir_upstream_names" Gauge Upstream, "Names of servers that requests have given and that are known, those that lead nowhere included. Only of upstreams with `dynamic`, as all families of names.",
+        |samples, upstream| upstream.names().into_iter().for_each(|names| samples.value(names.names));
+    "weir_upstream_names_usable" Gauge Upstream, "Those of them with addresses.",
+        |samples, upstream| upstream.names().into_iter().for_each(|names| samples.value(names.usable));
+    "weir_upstream_names_looked_up" Gauge Upstream, "Those of them that are being looked up, or wait for that.",
+        |samples, upstream| upstream.names().into_iter().for_each(|names| samples.value(names.looked_up));
+    "weir_upstream_names_max" Gauge Upstream, "Names that are known at once at most (`dynamic.names_max`).",
+        |samples, upstream| upstream.names().into_iter().for_each(|names| samples.value(names.names_max));
+    "weir_upstream_name_evictions_total" Counter Upstream, "Names that were forgotten to make room for others.",
+        |samples, upstream| upstream.names().into_iter().for_each(|names| samples.value(names.evictions));
+    "weir_upstream_name_refusals_total" Counter Upstream, "Requests for a new name that found no room, since no other name could be forgotten.",
+        |samples, upstream| upstream.names().into_iter().for_each(|names| samples.value(names.refusals));
     "weir_upstream_responses_total" Counter Upstream, "Responses of the upstream sent to clients, by status class.",
         |samples, upstream| {
             if upstream.shards().is_used() {

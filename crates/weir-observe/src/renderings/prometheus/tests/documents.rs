@@ -20,6 +20,7 @@ const PARTS: &[(&str, &str)] = &[
     ("worker", "Workers"),
     ("listener", "Listeners"),
     ("route", "Routes"),
+    ("map", "Maps"),
     ("limit", "Limits by key"),
     ("table", "Tables of counters"),
     ("cache", "Caches"),
@@ -53,10 +54,10 @@ fn labels(family: &ParsedFamily) -> Vec<&str> {
     }
     // Labels of the owner come first.
     let rank = |label: &&str| {
-        ["worker", "listener", "route", "limit", "table", "cache", "upstream", "server"]
+        ["worker", "listener", "route", "map", "limit", "table", "cache", "upstream", "server"]
             .iter()
             .position(|first| first == label)
-            .unwrap_or(9)
+            .unwrap_or(10)
     };
     labels.sort_by_key(rank);
     labels

@@ -8,8 +8,8 @@ use crate::counters::shard::{
 };
 use crate::counters::stats::{CertificateStats, Stats};
 use crate::renderings::prometheus::{
-    BucketBounds, CacheHoldings, CachePart, DiskHoldings, KeyFetchTotals, LimitPart, ListenerPart,
-    MetricSource, SharingTotals, SourceTotals, TablePart, UpstreamPart,
+    BucketBounds, CacheHoldings, CachePart, DiskHoldings, KeyFetchTotals, LimitPart, ListenerPart, MapPart,
+    MetricSource, NameTotals, SharingTotals, SourceTotals, TablePart, UpstreamPart,
 };
 
 #[derive(Default)]
@@ -23,6 +23,8 @@ pub(super) struct Fixture {
 }
 
 pub(super) struct FixtureLimit(PerWorker<LimitShard>);
+
+pub(super) struct FixtureMap;
 
 pub(super) struct FixtureTable;
 
@@ -155,6 +157,14 @@ impl MetricSource for &Fixture {
         &FixtureTable
     }
 
+    fn maps(&self) -> usize {
+        1
+    }
+
+    fn map(&self, _index: usize) -> &dyn MapPart {
+        &FixtureMap
+    }
+
     fn caches(&self) -> usize {
         self.caches.len()
     }
@@ -206,7 +216,33 @@ impl LimitPart for FixtureLimit {
     }
 }
 
+impl MapPart for FixtureMap {
+    fn name(&self) -> &str {
+        "backends"
+    }
+
+    fn lookups(&self) -> [u64; 3] {
+        [70, 0, 30]
+    }
+
+    fn entries(&self) -> usize {
+        12
+    }
+
+    fn memory_bytes(&self) -> usize {
+        4_096
+    }
+
+    fn is_refused(&self) -> Option<bool> {
+        Some(false)
+    }
+}
+
 impl TablePart for FixtureTable {
+    fn sharing(&self) -> Option<SharingTotals> {
+        Some(SharingTotals { is_up: true, exchanged: 80, failures: 2, dropped: 0 })
+    }
+
     fn name(&self) -> &str {
         "clients"
     }
@@ -308,6 +344,11 @@ impl UpstreamPart for FixtureUpstream {
 
     fn key_fetches(&self) -> Option<KeyFetchTotals> {
         Some(KeyFetchTotals { fetches: 12, failures: 2, fetched: 1_700_000_000 })
+    }
+
+    fn names(&self) -> Option<NameTotals> {
+        let counts = NameTotals { names: 9, usable: 7, looked_up: 1, ..NameTotals::default() };
+        Some(NameTotals { names_max: 1_024, evictions: 3, refusals: 2, ..counts })
     }
 
     fn server_name(&self, server: usize) -> &str {

@@ -371,7 +371,7 @@ fn every_counter_of_the_shards_is_shown() {
         ("worker", 32),
         ("trace", 3),
         ("listener", 29),
-        ("upstream", 20),
+        ("upstream", 26),
         ("server", 29),
         ("admin", 2),
         ("route", 8),

@@ -329,7 +329,37 @@ fn a_flood_of_names_stays_within_its_bounds() {
     });
     let servers = weir.admin_json("/api/overview")["upstreams"][0]["servers"].as_array().map_or(0, Vec::len);
     assert!(servers <= 5, "{servers}");
+    let metric = |name: &str| weir.metrics().sum(&format!("weir_upstream_{name}"), &["upstream=\"apps\""]);
+    assert_eq!([metric("names"), metric("names_max")], [4.0; 2]);
+    assert!(metric("name_evictions_total") >= 50.0 && metric("name_refusals_total") >= 1.0);
     drop(held);
+}
+
+/// A flood pushes out its own names, not those that requests come back to.
+#[test]
+fn names_that_requests_come_back_to_survive_a_flood() {
+    let origin = Origin::serving("fine");
+    let names = NameServer::start(&["127.0.0.1"]);
+    names.set_ttl(3_600);
+    let weir = Weir::start(&config(port(&origin), &format!("{ALLOW}, names_max = 10"), &names.setting()));
+    let good: Vec<String> = (0..6).map(|at| format!("good{at}.apps.test")).collect();
+    for app in good.iter().chain(&good).chain(&good) {
+        assert_eq!(get(&weir, app).text(), "fine");
+    }
+    let asked: Vec<usize> = good.iter().map(|app| names.asked_of(app)).collect();
+    let mut http2 = Http2Client::connect(weir.web());
+    for at in 0..40 {
+        assert_eq!(get(&weir, &format!("flood{at}.apps.test")).text(), "fine");
+        let app = format!("flood{at}.over2.apps.test");
+        let stream = http2.get_with("/", &[("x-app", &app)]);
+        assert_eq!(http2.response(stream).text(), "fine");
+    }
+    for app in &good {
+        assert_eq!(get(&weir, app).text(), "fine");
+    }
+    let again: Vec<usize> = good.iter().map(|app| names.asked_of(app)).collect();
+    assert_eq!(again, asked, "none was asked for again");
+    assert!(weir.metrics().sum("weir_upstream_name_evictions_total", &["upstream=\"apps\""]) >= 70.0);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The limits and the affinities that nodes share in one store, as the control plane exchanges them: what was used here, and what all have used.
+//! The limits, the affinities and the tables of counters that nodes share in one store, as the control plane exchanges them: what was used here, and what all have used.
 //!
 //! The data path does not come here: it asks the tables, which are raised by what the store says.
 
@@ -9,9 +9,11 @@ use weir_config::LimitStore;
 use weir_traffic::hash_bytes;
 use weir_traffic::limit::{KeyUse, RateLimit, SharedDebt, TokenRate};
 
-use super::affinity_sharing::AffinitySharing;
-use super::limit::{LimitPlan, LimitTable};
+use super::shared_table::SharedTable;
 use crate::net::clock::{self, Instant};
+use crate::state::limits::affinity_sharing::AffinitySharing;
+use crate::state::limits::limit::{LimitPlan, LimitTable};
+use crate::state::tables::table::TablePlan;
 
 /// A store, and the limits in it.
 #[derive(Debug)]
@@ -22,6 +24,8 @@ pub struct LimitStorePlan {
     pub limits: Vec<SharedLimit>,
     /// The affinities that name it.
     pub affinities: Vec<SharedAffinity>,
+    /// The tables of counters that name it.
+    pub tables: Vec<SharedTable>,
 }
 
 /// The affinity of an upstream, in a store.
@@ -49,7 +53,7 @@ pub struct SharedLimit {
 
 /// The stores of these limits and affinities; the plan of one whose tables are the same stays the same, and with it the connection.
 pub(in crate::state) fn plans(
-    limits: &[Arc<LimitPlan>],
+    (limits, tables): (&[Arc<LimitPlan>], &[Arc<TablePlan>]),
     affinities: Vec<(Arc<LimitStore>, SharedAffinity)>,
     before: &[Arc<LimitStorePlan>],
 ) -> Vec<Arc<LimitStorePlan>> {
@@ -63,27 +67,31 @@ pub(in crate::state) fn plans(
             prefix: format!("{}{}:{shape:016x}:", store.prefix, limit.config.name),
             table: limit.table(),
         };
-        match plans.iter_mut().find(|plan| plan.config == *store) {
-            Some(plan) => plan.limits.push(shared),
-            None => plans.push(LimitStorePlan {
-                config: Arc::clone(store),
-                limits: vec![shared],
-                affinities: Vec::new(),
-            }),
-        }
+        plan_of(&mut plans, store).limits.push(shared);
     }
     for (store, shared) in affinities {
-        match plans.iter_mut().find(|plan| plan.config == store) {
-            Some(plan) => plan.affinities.push(shared),
-            None => {
-                plans.push(LimitStorePlan { config: store, limits: Vec::new(), affinities: vec![shared] });
-            }
+        plan_of(&mut plans, &store).affinities.push(shared);
+    }
+    for table in tables {
+        if let Some(store) = &table.config.shared {
+            plan_of(&mut plans, store).tables.push(SharedTable::new(table, store));
         }
     }
     let kept = |plan: LimitStorePlan| {
         before.iter().find(|known| known.is_as(&plan)).map_or_else(|| Arc::new(plan), Arc::clone)
     };
     plans.into_iter().map(kept).collect()
+}
+
+/// The plan of this store among them.
+fn plan_of<'a>(plans: &'a mut Vec<LimitStorePlan>, store: &Arc<LimitStore>) -> &'a mut LimitStorePlan {
+    let known = plans.iter().position(|plan| plan.config == *store);
+    let at = known.unwrap_or_else(|| {
+        let config = Arc::clone(store);
+        plans.push(LimitStorePlan { config, limits: Vec::new(), affinities: Vec::new(), tables: Vec::new() });
+        plans.len() - 1
+    });
+    &mut plans[at]
 }
 
 impl LimitStorePlan {
@@ -101,14 +109,17 @@ impl LimitStorePlan {
             && self.limits.iter().zip(&other.limits).all(same)
             && self.affinities.len() == other.affinities.len()
             && self.affinities.iter().zip(&other.affinities).all(same_affinity)
+            && self.tables.len() == other.tables.len()
+            && self.tables.iter().zip(&other.tables).all(|(one, other)| one.is_as(other))
     }
 
-    /// Nothing is exchanged any more, for this reason: each node has its limits for itself.
+    /// Nothing is exchanged any more, for this reason: each node has its limits and tables for itself.
     pub fn fail(&self, error: &str) {
         for limit in &self.limits {
             limit.rate().stop_sharing();
             limit.table.sharing.fail(error);
         }
+        self.tables.iter().for_each(|table| table.fail(error));
     }
 }
 
