@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use rustix::process::setpriority_process;
-use weir_import::{ImportOutcome, ImportReport, SourceFiles, SourceFormat, import};
+use weir_config::CheckedConfig;
+use weir_import::{ImportOutcome, ImportReport, ResultFault, SourceFiles, SourceFormat, import};
 
 use crate::arguments::ProofArguments;
 use crate::client::ProofClient;
@@ -47,6 +48,10 @@ impl SourceFiles for Beside {
 
     fn variable(&self, name: &str) -> Option<String> {
         std::env::var(name).ok()
+    }
+
+    fn faults(&self, toml: &str) -> Vec<ResultFault> {
+        CheckedConfig::faults(toml).into_iter().map(ResultFault::from).collect()
     }
 }
 

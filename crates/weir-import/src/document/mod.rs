@@ -33,6 +33,14 @@ struct DraftEntry {
     comments: Vec<String>,
 }
 
+/// A step from the whole file to a place in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum DraftStep {
+    Key(String),
+    /// One of the tables of `[[key]]`.
+    Number(usize),
+}
+
 /// What a key has.
 #[derive(Clone, Debug, PartialEq)]
 enum Item {
@@ -80,6 +88,11 @@ impl Draft {
     /// The text, and for each of its lines the statement that it comes from.
     pub fn render(&self) -> (String, Vec<Option<StatementId>>) {
         render::render(&self.root)
+    }
+
+    /// For each line of the text where it stands.
+    pub(crate) fn places(&self) -> Vec<Vec<DraftStep>> {
+        render::places(&self.root)
     }
 }
 
