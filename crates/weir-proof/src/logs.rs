@@ -168,14 +168,27 @@ pub(crate) fn compare(theirs: &LogLines, ours: &LogLines, declared: &[u32], repo
             original: original.to_owned(),
             weir: weir.to_owned(),
         };
-        let (mut their, mut our) = (their.clone(), our.clone());
+        let (mut their, mut our) = (comparable(their), comparable(our));
         let counts = (their.len(), our.len());
         their.retain(|line| {
             our.iter().position(|other| other == line).map(|at| our.swap_remove(at)).is_none()
         });
+        // Redirects that add a slash are logged by nginx as their location says, by Weir as its listener does.
+        let adds_slash = |line: &String| {
+            let target = quoted(line).split(' ').nth(1).unwrap_or_default();
+            let path = target.split('?').next().unwrap_or_default();
+            line.contains(" 301 ") && !path.ends_with('/')
+        };
         if counts.0 != counts.1 {
+            let is_slash = their.iter().chain(&our).all(adds_slash);
+            let (verdict, rule) =
+                if is_slash { (DifferenceVerdict::Deliberate, "slashes") } else { (verdict, rule) };
             let counts = difference(&format!("{} lines", counts.0), &format!("{} lines", counts.1));
+            let counts = Difference { aspect: format!("{aspect}, lines"), ..counts };
             report.add(verdict, rule, line, "all requests", &counts);
+            if is_slash {
+                continue;
+            }
         }
         for their in &their {
             // The line of the same request, else any.
@@ -190,6 +203,12 @@ pub(crate) fn compare(theirs: &LogLines, ours: &LogLines, declared: &[u32], repo
             report.add(verdict, rule, line, "a line of the log", &difference(their, our));
         }
     }
+}
+
+/// Lines about paths in their normal form: of others, requests are compared alone.
+fn comparable(lines: &[String]) -> Vec<String> {
+    let is_usual = |line: &&String| !has_unusual_path(quoted(line).split(' ').nth(1).unwrap_or_default());
+    lines.iter().filter(is_usual).cloned().collect()
 }
 
 /// Whether lines differ in nothing but a user that the client names and that none of the programs has admitted.

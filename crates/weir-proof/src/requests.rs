@@ -19,6 +19,8 @@ pub(crate) struct ProofRequest {
     pub(crate) source: Option<String>,
     /// Lines of the original that its parts come from.
     pub(crate) lines: Vec<u32>,
+    /// Where the host is from; 0 for those that any file gets.
+    pub(crate) host_line: u32,
 }
 
 /// What servers are asked to answer.
@@ -177,7 +179,8 @@ impl Maker<'_> {
             fields: Vec::new(),
             body: 0,
             source: None,
-            lines: [line, *host_line].into_iter().filter(|line| *line > 0).collect(),
+            lines: [line].into_iter().filter(|line| *line > 0).collect(),
+            host_line: *host_line,
         }
     }
 

@@ -190,17 +190,24 @@ fn judge_all(
         let mut is_same = true;
         for difference in found {
             let case = DifferenceCase {
+                host: &request.host,
+                method: &request.method,
                 target: &request.target,
                 fields: &request.fields,
                 difference: &difference,
                 theirs: their,
                 ours: our,
             };
-            let line = report.line_of(&difference, &request.lines);
+            let line = report.line_of(&difference, request, facts);
+            let is_told = |line: &u32| facts.is_near(*line, declared);
             let (verdict, rule) = match judge(&case) {
                 Some(rule) => (rule.verdict, rule.name),
                 // What was asked for in general may meet any line.
-                None if (line == 0 && !declared.is_empty()) || facts.is_near(line, declared) => {
+                None if (line == 0 && !declared.is_empty())
+                    || is_told(&line)
+                    || request.lines.iter().any(is_told)
+                    || declared.contains(&request.host_line) =>
+                {
                     (DifferenceVerdict::Declared, "report")
                 }
                 None => (DifferenceVerdict::Defect, "no rule"),

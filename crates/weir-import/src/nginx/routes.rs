@@ -84,6 +84,7 @@ pub(super) fn routes<'s>(
     }
     let mut routes = maker.routes;
     without_missing_names(scope, server, &mut routes);
+    other_body_sizes(scope, &routes);
     ServerRoutes { routes, rewrites }
 }
 
@@ -135,6 +136,26 @@ fn without_missing_names(scope: &Scope<'_>, server: &NginxServer<'_>, routes: &m
                 "a location is named that is not there (`{name}`): nginx answers 500 where it comes to it"
             );
             scope.ledger.approximated(statement, &difference);
+        }
+    }
+}
+
+/// nginx checks the size of a body in the location that the request comes to first, Weir in the one that takes it in the end.
+fn other_body_sizes(scope: &Scope<'_>, routes: &[RouteDraft]) {
+    let size = |route: &RouteDraft| {
+        let limits = route.table.get_table("limits");
+        limits.and_then(|limits| limits.text("body_size")).unwrap_or("1MiB").to_owned()
+    };
+    let named = |name: &str| {
+        routes.iter().find(|route| matches!(&route.matcher, NginxMatcher::Named(known) if known == name))
+    };
+    for route in routes {
+        let fallback = route.table.get_table("files").and_then(|files| files.text("fallback"));
+        let Some(other) = fallback.and_then(named) else { continue };
+        if let (Some(origin), true) = (route.table.origin(), size(route) != size(other)) {
+            let difference =
+                "the `client_max_body_size` of the location that takes the request in the end counts";
+            scope.ledger.approximated_after_all(origin, difference);
         }
     }
 }
@@ -211,7 +232,7 @@ impl<'s> RouteMaker<'_, 's> {
     fn rewrites_in_front(&mut self, way: &NginxWay<'s>) {
         for rule in &way.rewrites {
             let ledger = way.scope.ledger;
-            if rule.end != RewriteEnd::Leave || rule.redirect().is_none() && rule.may_match_again() {
+            if rule.end == RewriteEnd::Continue || rule.redirect().is_none() && rule.may_match_again() {
                 let advice = "write this rewrite in the locations that it is for: here it would be asked again for what it has made";
                 ledger.unsupported(rule.statement, advice);
                 continue;
@@ -220,7 +241,7 @@ impl<'s> RouteMaker<'_, 's> {
             match rule.redirect() {
                 Some((to, status)) => redirect(&way.scope, &mut table, rule.statement, (&to, status)),
                 None => {
-                    table.push("rewrite", rule.to_value(), rule.statement);
+                    table.push("rewrite", rule.in_front(), rule.statement);
                     table.table("respond").set_plain("status", 404);
                 }
             }

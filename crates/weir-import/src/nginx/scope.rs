@@ -145,6 +145,36 @@ impl<'s> Scope<'s> {
         }
     }
 
+    /// The path is another one from here on: variables that were set to that of before have a value that Weir does not keep.
+    pub(super) fn change_path(&mut self, with_query: bool) {
+        let made = self.declared.made.borrow();
+        let is_of = |text: &str| {
+            let names: &[&str] =
+                if with_query { &["{path}", "{path|", "{args", "{query"] } else { &["{path}", "{path|"] };
+            names.iter().any(|name| text.contains(name))
+        };
+        let asks_made = |text: &str| {
+            made.iter().any(|(name, map)| {
+                text.contains(&format!("{{map.{name}}}")) && map.text("source").is_some_and(is_of)
+            })
+        };
+        let stale: Vec<String> = self
+            .variables
+            .iter()
+            .filter(|(_, variable)| {
+                matches!(variable, NginxVariable::Text(text) if is_of(text) || asks_made(text))
+            })
+            .map(|(name, _)| name.clone())
+            .collect();
+        drop(made);
+        for name in stale {
+            let advice = format!(
+                "`${name}` has what a `rewrite` has changed since: write the `rewrite` behind what uses it, or `$request_uri`"
+            );
+            self.define(&name, NginxVariable::Unknown(advice));
+        }
+    }
+
     /// What a variable of the file stands for, by its name without the dollar; captures are `1` and so on.
     pub(super) fn variable(&self, name: &str) -> Option<NginxVariable> {
         if let Some(known) = self.variables.get(name) {
