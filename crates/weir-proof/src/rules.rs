@@ -268,11 +268,18 @@ pub(crate) const RULES: &[DifferenceRule] = &[
     rule("slashes", Deliberate, |case| {
         let location = case.theirs.answer.field("location").map(absolute).unwrap_or_default();
         let is_redirect = [case.theirs, case.ours].iter().all(|outcome| outcome.answer.status() == 301);
-        case.difference.aspect.starts_with("field ")
-            && is_redirect
-            && location.split('?').next() == Some(&format!("{}/", case.path()))
-            && case.theirs.seen.is_empty()
-            && case.ours.seen.is_empty()
+        let ends = |location: &str| {
+            let path = location.split('?').next().unwrap_or_default();
+            path == format!("{}/", case.path()) || case.has_unusual_path() && path.ends_with('/')
+        };
+        let is_unseen = case.theirs.seen.is_empty() && case.ours.seen.is_empty();
+        // Also to a location that is for requests from inside.
+        let ours = case.ours.answer.field("location").map(absolute).unwrap_or_default();
+        let is_internal = case.is(&["status"])
+            && (case.theirs.answer.status(), case.ours.answer.status()) == (404, 301)
+            && ends(ours);
+        is_unseen
+            && (is_internal || case.difference.aspect.starts_with("field ") && is_redirect && ends(location))
     }),
     rule("hosts", Deliberate, |case| {
         case.host.starts_with('.') && case.is(&["status", "seen"]) && case.ours.answer.status() == 400

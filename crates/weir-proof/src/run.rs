@@ -1,5 +1,6 @@
 //! One proof, from the file to the report.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -97,8 +98,8 @@ pub(crate) fn prove(arguments: &ProofArguments, sockets: &[String]) -> anyhow::R
     let mut report = ProofReport::new(&name, &text);
     // A config that is given says nothing of what it lacks.
     let declared = if arguments.config.is_some() { Vec::new() } else { declared_lines(&imported.report) };
-    judge_all(&facts, &asked, (&theirs, &ours), &declared, &mut report);
-    logs::compare(&their_logs, &our_logs, &declared, &mut report);
+    let judged = judge_all(&facts, &asked, (&theirs, &ours), &declared, &mut report);
+    logs::compare(&their_logs, &our_logs, (&declared, &judged), &mut report);
     if arguments.json {
         println!("{:#}", report.to_json());
     } else {
@@ -177,18 +178,23 @@ fn declared_lines(import: &ImportReport) -> Vec<u32> {
     told.map(|finding| finding.at.line).collect()
 }
 
+/// Returns the methods and targets of requests that have another status, whose lines in logs differ therefore.
 fn judge_all(
     facts: &OriginalFacts,
     asked: &[ProofRequest],
     (theirs, ours): (&[ProofOutcome], &[ProofOutcome]),
     declared: &[u32],
     report: &mut ProofReport,
-) {
+) -> BTreeSet<String> {
+    let mut judged = BTreeSet::new();
     report.requests = asked.len();
     for ((request, their), our) in asked.iter().zip(theirs).zip(ours) {
         let found = differences(facts, their, our);
         let mut is_same = true;
         for difference in found {
+            if difference.aspect == "status" {
+                judged.insert(format!("{} {}", request.method, request.target));
+            }
             let case = DifferenceCase {
                 host: &request.host,
                 method: &request.method,
@@ -217,4 +223,5 @@ fn judge_all(
         }
         report.same += usize::from(is_same);
     }
+    judged
 }

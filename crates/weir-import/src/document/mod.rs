@@ -253,6 +253,20 @@ impl DraftTable {
         self.entries.iter_mut().filter(|entry| entry.key == key).for_each(|entry| entry.origin = origin);
     }
 
+    /// Sets a key by a statement that is known by its name alone.
+    pub(crate) fn set_by(&mut self, key: &str, value: impl Into<TomlValue>, from: StatementId) {
+        self.put(key, Item::Value(value.into()), None);
+        self.entries.iter_mut().filter(|entry| entry.key == key).for_each(|entry| entry.origin = Some(from));
+    }
+
+    /// Adds a text to a list that is there.
+    pub(crate) fn push_text(&mut self, key: &str, text: &str) {
+        let list = self.entries.iter_mut().find(|entry| entry.key == key);
+        if let Some(DraftEntry { item: Item::Value(TomlValue::Array(list)), .. }) = list {
+            list.push(text.into());
+        }
+    }
+
     /// Sets a key that no single statement has asked for.
     pub fn set_plain(&mut self, key: &str, value: impl Into<TomlValue>) {
         self.put(key, Item::Value(value.into()), None);

@@ -85,6 +85,7 @@ pub(super) fn routes<'s>(
     let mut routes = maker.routes;
     without_missing_names(scope, server, &mut routes);
     other_body_sizes(scope, &routes);
+    own_fallbacks(&mut routes);
     ServerRoutes { routes, rewrites }
 }
 
@@ -137,6 +138,41 @@ fn without_missing_names(scope: &Scope<'_>, server: &NginxServer<'_>, routes: &m
             );
             scope.ledger.approximated(statement, &difference);
         }
+    }
+}
+
+/// `try_files $uri /index.html` where the same location has `/index.html`: the last of the files. Requests with a body would go there at once, and in
+/// a circle, since files do not take them.
+fn own_fallbacks(routes: &mut [RouteDraft]) {
+    let of_itself = |route: &RouteDraft| {
+        let files = route.table.get_table("files")?;
+        let to = files.text("fallback").filter(|to| to.starts_with('/') && !to.contains(['{', '?']))?;
+        let NginxMatcher::Prefix(prefix) = &route.matcher else { return None };
+        let target = NginxMatcher::Exact(to.to_owned());
+        let is_other = |other: &RouteDraft| {
+            let is_shorter =
+                matches!(&other.matcher, NginxMatcher::Prefix(path) if path.len() < prefix.len());
+            other.location != route.location
+                && !is_shorter
+                && other.matcher != NginxMatcher::Any
+                && other.matcher.meets(&target)
+        };
+        let is_own = to.starts_with(prefix.as_str())
+            && files.has("root")
+            && !route.table.has("upstream")
+            && route.test == NginxTest::Known(true)
+            && !routes.iter().any(is_other);
+        is_own.then(|| to.to_owned())
+    };
+    let found: Vec<Option<String>> = routes.iter().map(of_itself).collect();
+    for (route, to) in routes.iter_mut().zip(found) {
+        let (Some(to), Some(origin)) = (to, route.table.origin()) else { continue };
+        let files = route.table.table("files");
+        files.remove("fallback");
+        if !files.has("try_files") {
+            files.set_by("try_files", vec!["{path}"], origin);
+        }
+        files.push_text("try_files", &to);
     }
 }
 

@@ -315,8 +315,9 @@ impl<'s> WayFinder<'s> {
             }
         };
         way.scope.ledger.exact(statement);
-        if refuses(&inner) && statement.words.iter().any(|word| is_by_name(&word.text)) {
-            let difference = "names of parameters and cookies count as they are written: nginx takes `DEBUG` for `debug`, and refuses that as well";
+        let is_refusal = refuses(&inner);
+        if statement.words.iter().any(|word| is_by_name(&word.text, is_refusal)) {
+            let difference = "names of parameters and cookies count as they are written: nginx takes `DEBUG` for `debug`, too";
             way.scope.ledger.approximated(statement, difference);
         }
         let only_sets = !statement.children().is_empty()
@@ -394,9 +395,15 @@ fn refuses(statements: &[&Statement]) -> bool {
         .any(|one| one.name() == "return" && one.words.get(1).is_some_and(|word| word.text.starts_with('4')))
 }
 
-/// Whether a variable is one that nginx looks up by a name in any case.
-fn is_by_name(word: &str) -> bool {
-    word.contains("$arg_") || word.contains("$cookie_")
+/// Whether a variable is one that nginx looks up by a name in any case, where that matters: something is refused, or the name is surely written
+/// in another one.
+fn is_by_name(word: &str, is_refusal: bool) -> bool {
+    ["$arg_", "$cookie_"].iter().any(|prefix| {
+        word.split_once(prefix).is_some_and(|(_, name)| {
+            let end = name.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(name.len());
+            is_refusal || name[..end].contains(|c: char| c.is_ascii_uppercase())
+        })
+    })
 }
 
 /// Whether anything may use a group that an `if` has found: groups stay what they are until the next expression is asked.
