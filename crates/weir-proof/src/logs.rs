@@ -189,6 +189,11 @@ pub(crate) fn compare(
                 difference("redirects that add a slash, and index files", "as the listener, or the folder");
             report.add(DifferenceVerdict::Deliberate, "slashes", line, "all requests", &known);
         }
+        if their.is_empty() && !our.is_empty() && our.iter().all(|line| is_failure(line)) {
+            let more = difference("no line", our.first().map_or("", String::as_str));
+            report.add(DifferenceVerdict::Deliberate, "failures", line, "all requests", &more);
+            continue;
+        }
         if their.len() != our.len() {
             let counts = difference(&format!("{} lines", counts.0), &format!("{} lines", counts.1));
             let counts = Difference { aspect: format!("{aspect}, lines"), ..counts };
@@ -196,13 +201,20 @@ pub(crate) fn compare(
         }
         for their in &their {
             // The line of the same request, else any.
-            let same =
-                our.iter().position(|our| quoted(our) == quoted(their)).or((!our.is_empty()).then_some(0));
+            let is_same = |our: &String| quoted(our) == quoted(their);
+            let same = our
+                .iter()
+                .position(|our| is_same(our) && is_unproved_user(their, our))
+                .or_else(|| our.iter().position(is_same))
+                .or((!our.is_empty()).then_some(0));
             let Some(our) = same.map(|at| our.swap_remove(at)) else { break };
             let our = &our;
-            let (verdict, rule) = match is_unproved_user(their, our) {
-                true => (DifferenceVerdict::Deliberate, "user"),
-                false => (verdict, rule),
+            let (verdict, rule) = if is_unproved_user(their, our) {
+                (DifferenceVerdict::Deliberate, "user")
+            } else if is_closed(their, our) {
+                (DifferenceVerdict::Deliberate, "closed")
+            } else {
+                (verdict, rule)
             };
             report.add(verdict, rule, line, "a line of the log", &difference(their, our));
         }
@@ -221,6 +233,18 @@ fn comparable(lines: &[String], judged: &BTreeSet<String>) -> Vec<String> {
 /// The target of the request in a line.
 fn target_of(line: &str) -> &str {
     quoted(line).split(' ').nth(1).unwrap_or_default()
+}
+
+/// Whether a line has the status of a failure.
+fn is_failure(line: &str) -> bool {
+    let is_status =
+        |word: &str| word.len() == 3 && word.starts_with(['4', '5']) && word.parse::<u16>().is_ok();
+    line.split(|c: char| !c.is_ascii_alphanumeric()).any(is_status)
+}
+
+/// Whether a connection was closed without an answer, which Weir logs as the refusal that it is.
+fn is_closed(their: &str, our: &str) -> bool {
+    their.contains("444") && their.replace("444", "403") == our
 }
 
 /// Redirects that add a slash are logged by nginx as their location says, by Weir as its listener does.

@@ -252,10 +252,12 @@ pub(crate) const RULES: &[DifferenceRule] = &[
             ])
     }),
     rule("methods", Deliberate, |case| {
-        let is_unseen = case.theirs.seen.is_empty() && case.ours.seen.is_empty();
         let is_reading = matches!(case.method, "GET" | "HEAD");
         case.is(&["status", "seen"]) && case.theirs.answer.status() == 405 && case.ours.answer.status() < 400
-            || case.is(&["status"]) && case.ours.answer.status() == 405 && is_unseen && !is_reading
+            || case.is(&["status", "seen"])
+                && case.ours.answer.status() == 405
+                && case.ours.seen.is_empty()
+                && !is_reading
     }),
     rule("folders", Deliberate, |case| {
         let path = case.target.split('?').next().unwrap_or_default();
@@ -384,6 +386,13 @@ pub(crate) const RULES: &[DifferenceRule] = &[
         is_of_cache && asks && case.is(&["status"]) && (original, weir) == ("200", "206")
             || matches!((original, weir), ("", "BYPASS") | ("BYPASS", "MISS"))
     }),
+    rule("page-ranges", Deliberate, |case| {
+        let sides = (case.theirs.answer.status(), case.ours.answer.status());
+        case.is(&["status"])
+            && sides == (206, 200)
+            && case.has_field("range")
+            && case.theirs.answer.field("last-modified").is_some()
+    }),
     rule("own-redirects", Deliberate, |case| {
         // What servers say of themselves, though they are told the host of the client.
         let host =
@@ -398,7 +407,16 @@ pub(crate) const RULES: &[DifferenceRule] = &[
         case.is(&["status"]) && is_refusal(case.theirs) && is_refusal(case.ours)
     }),
     rule("encoded-slash", Deliberate, |case| {
-        case.target.contains("%2f") && case.is(&["status", "seen", "server"])
+        case.target.contains("%2f")
+            && (case.is(&["status", "seen", "server"]) || case.difference.aspect.starts_with("header "))
+    }),
+    rule("page-redirects", Deliberate, |case| {
+        case.is(&["status"])
+            && case.theirs.answer.status() >= 400
+            && matches!(case.ours.answer.status(), 301..=308)
+            && case.has_field("X-Proof-Answer")
+            && !case.ours.seen.is_empty()
+            && !case.theirs.seen.is_empty()
     }),
     rule("retries", Deliberate, |case| {
         let servers = |outcome: &ProofOutcome| -> std::collections::BTreeSet<String> {

@@ -58,7 +58,10 @@ pub(super) fn routes<'s>(
     let conditions = ways.len() > 1;
     for way in ways {
         if matches!(way.end, NginxWayEnd::Content) && way.test == NginxTest::Known(true) {
-            if is_alone && !conditions {
+            // Redirects have the fields of the server, which a listener may not have.
+            let has_fields = scope.one("add_header").is_some() || scope.one("expires").is_some();
+            let redirects = way.rewrites.iter().any(|rule| rule.is_redirect());
+            if is_alone && !conditions && !(redirects && has_fields) {
                 rewrites = way.rewrites.iter().map(|rule| rule.to_value()).collect();
             } else {
                 maker.rewrites_in_front(&way);
@@ -281,6 +284,9 @@ impl<'s> RouteMaker<'_, 's> {
                     table.table("respond").set_plain("status", 404);
                 }
             }
+            if rule.is_redirect() {
+                features::apply(&way.scope, self.draft, &mut table);
+            }
             let matcher = match rule.test() {
                 NginxTest::Known(true) => NginxMatcher::Any,
                 _ => NginxMatcher::Regex(rule.pattern.clone()),
@@ -376,6 +382,7 @@ impl<'s> RouteMaker<'_, 's> {
     fn scope_of(&self, server: &Scope<'s>, base: &NginxWay<'s>, location: &NginxLocation<'s>) -> Scope<'s> {
         let mut scope = base.scope.clone();
         scope.is_rewritten = server.is_rewritten;
+        scope.is_surely_rewritten = server.is_surely_rewritten;
         for around in &location.around {
             scope = scope.within(around.children());
         }

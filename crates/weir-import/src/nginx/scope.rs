@@ -18,6 +18,8 @@ pub(super) struct Scope<'s> {
     pub(super) place: NginxPlace,
     /// Whether `rewrite ... break` has changed the path, so that `proxy_pass` does not replace a prefix of it.
     pub(super) is_rewritten: bool,
+    /// Whether it has surely done so, and not only where an expression matches.
+    pub(super) is_surely_rewritten: bool,
     /// Whether the innermost level is the block of an `if`.
     in_condition: bool,
     /// Whether clients come by TLS, where that is known.
@@ -98,6 +100,7 @@ impl<'s> Scope<'s> {
             levels: Vec::new(),
             place: NginxPlace::Server,
             is_rewritten: false,
+            is_surely_rewritten: false,
             has_tls: None,
             in_condition: false,
             variables: Rc::default(),
@@ -295,6 +298,7 @@ impl<'s> Scope<'s> {
         scope.levels.truncate(2);
         scope.place = NginxPlace::Server;
         scope.is_rewritten = false;
+        scope.is_surely_rewritten = false;
         scope
     }
 

@@ -274,6 +274,7 @@ impl<'s> WayFinder<'s> {
         matching.test = NginxTest::all([way.test.clone(), test.clone()]);
         let end = rule.end;
         matching.scope.is_rewritten |= end != RewriteEnd::Leave;
+        matching.scope.is_surely_rewritten |= end != RewriteEnd::Leave;
         if end != RewriteEnd::Leave {
             matching.change_path(&rule);
         }

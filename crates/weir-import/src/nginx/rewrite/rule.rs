@@ -114,6 +114,11 @@ impl<'s> NginxRewrite<'s> {
         Some((to, status))
     }
 
+    /// Whether clients are redirected.
+    pub(in crate::nginx) fn is_redirect(&self) -> bool {
+        matches!(self.flag, "permanent" | "redirect")
+    }
+
     /// Whether the query is another one behind it.
     pub(super) fn changes_query(&self) -> bool {
         self.replacement.contains('?')

@@ -21,10 +21,16 @@ pub(super) fn apply(
     }
     let Some(uri) = &url.uri else { return Ok(()) };
     // `rewrite ... break` has made the path: what `proxy_pass` says about it does not count.
-    if scope.is_rewritten && !url.had_variables {
+    let may_be_rewritten = scope.is_rewritten && !url.had_variables;
+    if may_be_rewritten && scope.is_surely_rewritten {
         return Ok(());
     }
-    if url.had_variables && scope.is_rewritten && !without_rewrites(route) {
+    if may_be_rewritten && !have_breaks(route) {
+        return Err("the path that no `rewrite` matches is replaced by that of the URL: write a `rewrite` for it, and no path behind the host".to_owned());
+    }
+    // What the URL says of path and query is what the rewrite has made of them.
+    let names_rewritten = ["{path", "{query", "{args"].iter().any(|name| uri.contains(name));
+    if url.had_variables && scope.is_rewritten && (names_rewritten || !without_rewrites(route)) {
         return Err("the path is rewritten twice; say in `rewrite` what the server gets".to_owned());
     }
     if url.had_variables {
@@ -35,6 +41,17 @@ pub(super) fn apply(
         None => (uri.as_str(), None),
     };
     match (&scope.place, query) {
+        // Where no `rewrite` has matched: those that have ended the list.
+        (NginxPlace::Prefix(prefix), None) if may_be_rewritten => {
+            let path = if path.is_empty() { "/" } else { path };
+            let rule = [
+                ("pattern", format!("^{}(.*)$", regex_text(prefix)).into()),
+                ("replacement", format!("{}$1", dollars(path)).into()),
+                ("flag", "break".into()),
+            ];
+            push_rewrite(route, rule, statement);
+            Ok(())
+        }
         (NginxPlace::Prefix(prefix), None) => {
             prefix_replaced(prefix, path, route, statement);
             Ok(())
@@ -66,19 +83,24 @@ pub(super) fn apply(
     }
 }
 
-/// Leaves out what has changed the path, if that is all it does: a URL with variables replaces the whole of it.
-fn without_rewrites(route: &mut DraftTable) -> bool {
+/// Whether every `rewrite` of a place ends the list where it matches.
+fn have_breaks(route: &DraftTable) -> bool {
     let is_break = |rule: &TomlValue| match rule {
         TomlValue::Inline(keys) => {
             keys.iter().any(|(key, value)| key == "flag" && *value == TomlValue::from("break"))
         }
         _ => false,
     };
-    let is_all = match route.get("rewrite") {
+    match route.get("rewrite") {
         Some(TomlValue::Array(rules)) => rules.iter().all(is_break),
         Some(_) => false,
         None => true,
-    };
+    }
+}
+
+/// Leaves out what has changed the path, if that is all it does: a URL with variables replaces the whole of it.
+fn without_rewrites(route: &mut DraftTable) -> bool {
+    let is_all = have_breaks(route);
     if is_all {
         route.remove("rewrite");
     }
