@@ -88,6 +88,12 @@ pub(crate) fn requests(facts: &OriginalFacts, count: usize, seed: u64) -> Vec<Pr
         all.push(maker.mixture(&mut rng));
     }
     for (number, request) in all.iter_mut().enumerate() {
+        let is_asked_to = request.fields.iter().any(|(name, _)| name == "X-Proof-Answer");
+        if facts.has_cache && is_asked_to {
+            // No other request gets an answer that was made for this one.
+            let sign = if request.target.contains('?') { '&' } else { '?' };
+            request.target.push_str(&format!("{sign}n={number}"));
+        }
         request.fields.push(("X-Proof".to_owned(), number.to_string()));
     }
     all

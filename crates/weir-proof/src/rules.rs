@@ -206,7 +206,14 @@ pub(crate) const RULES: &[DifferenceRule] = &[
     rule("vary", Deliberate, |case| {
         case.is(&["field vary"])
             && (case.difference.weir.contains("accept-encoding")
-                || case.ours.answer.field("weir-reason").is_some())
+                || case.ours.answer.field("weir-reason").is_some()
+                || case.ours.answer.status() >= 400 && case.theirs.seen.is_empty())
+    }),
+    rule("query-once", Deliberate, |case| {
+        case.is(&["field location"])
+            && !case.query().is_empty()
+            && absolute(&case.difference.original)
+                == format!("{}?{}", absolute(&case.difference.weir), case.query())
     }),
     rule("told-more", Deliberate, |case| {
         let told = [

@@ -178,7 +178,7 @@ fn declared_lines(import: &ImportReport) -> Vec<u32> {
     told.map(|finding| finding.at.line).collect()
 }
 
-/// Returns the methods and targets of requests that have another status, whose lines in logs differ therefore.
+/// Returns the methods and targets of requests that have another status or body, whose lines in logs differ therefore.
 fn judge_all(
     facts: &OriginalFacts,
     asked: &[ProofRequest],
@@ -192,7 +192,7 @@ fn judge_all(
         let found = differences(facts, their, our);
         let mut is_same = true;
         for difference in found {
-            if difference.aspect == "status" {
+            if matches!(&*difference.aspect, "status" | "body") {
                 judged.insert(format!("{} {}", request.method, request.target));
             }
             let case = DifferenceCase {

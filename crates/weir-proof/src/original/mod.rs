@@ -73,6 +73,8 @@ pub(crate) struct OriginalFacts {
     /// First and last lines of blocks and sections.
     pub(crate) blocks: Vec<(u32, u32)>,
     pub(crate) has_stream: bool,
+    /// Whether responses may be stored.
+    pub(crate) has_cache: bool,
     pub(crate) is_daemon: bool,
 }
 

@@ -19,6 +19,10 @@ pub(super) fn apply(
             "servers get `$request_uri`, whatever is rewritten before: leave the `rewrite` out".to_owned()
         );
     }
+    if url.has_target && scope.server().iter().any(leads_on) {
+        let difference = "a request that was led here by a `rewrite`, an error page or `try_files` has the path that it was given, where nginx sends that of the client";
+        differences.push(difference.to_owned());
+    }
     let Some(uri) = &url.uri else { return Ok(()) };
     // `rewrite ... break` has made the path: what `proxy_pass` says about it does not count.
     let may_be_rewritten = scope.is_rewritten && !url.had_variables;
@@ -80,6 +84,20 @@ pub(super) fn apply(
         (NginxPlace::Named | NginxPlace::Regex | NginxPlace::Server, _) => {
             Err("nginx does not take a path here; leave it out".to_owned())
         }
+    }
+}
+
+/// Whether requests come to other locations from a statement, with another path.
+fn leads_on(statement: &Statement) -> bool {
+    let last = || statement.words.last().map_or("", |word| word.text.as_str());
+    match statement.name() {
+        "rewrite" => {
+            let is_url = statement.words.get(2).is_some_and(|word| word.text.contains("://"));
+            !matches!(last(), "permanent" | "redirect" | "break") && !is_url
+        }
+        "error_page" | "try_files" => last().starts_with('/'),
+        "location" | "if" => statement.children().iter().any(leads_on),
+        _ => false,
     }
 }
 
