@@ -189,11 +189,14 @@ pub(crate) fn compare(
                 difference("redirects that add a slash, and index files", "as the listener, or the folder");
             report.add(DifferenceVerdict::Deliberate, "slashes", line, "all requests", &known);
         }
-        if their.is_empty() && !our.is_empty() && our.iter().all(|line| is_failure(line)) {
-            let more = difference("no line", our.first().map_or("", String::as_str));
+        // Failures that have no line at all in nginx.
+        let is_more =
+            |line: &String| is_failure(line) && !their.iter().any(|their| quoted(their) == quoted(line));
+        if let Some(first) = our.iter().find(|line| is_more(line)) {
+            let more = difference("no line", first);
             report.add(DifferenceVerdict::Deliberate, "failures", line, "all requests", &more);
-            continue;
         }
+        our.retain(|line| !is_more(line));
         if their.len() != our.len() {
             let counts = difference(&format!("{} lines", counts.0), &format!("{} lines", counts.1));
             let counts = Difference { aspect: format!("{aspect}, lines"), ..counts };
@@ -211,6 +214,8 @@ pub(crate) fn compare(
             let our = &our;
             let (verdict, rule) = if is_unproved_user(their, our) {
                 (DifferenceVerdict::Deliberate, "user")
+            } else if without_size(their) == without_size(our) {
+                (DifferenceVerdict::Deliberate, "sizes")
             } else if is_closed(their, our) {
                 (DifferenceVerdict::Deliberate, "closed")
             } else {
