@@ -159,6 +159,14 @@ impl CheckedConfig {
         Self { is_shown: true, ..Self::parse_alone(text, name, &environment) }
     }
 
+    /// The errors of a text that a program has made: the line of each, from 1, and its sentence. Nothing outside is read, and variables of the
+    /// environment that are not there stand for themselves.
+    pub fn faults(text: &str) -> Vec<(usize, String)> {
+        let checked = Self::parse_shown(text, "weir.toml");
+        let diagnostics = &checked.diagnostics;
+        diagnostics.errors().map(|one| (diagnostics.location(one).line, one.message.clone())).collect()
+    }
+
     /// Reads a text as [`CheckedConfig::parse_base`] does, of an author who has fewer rights than the process that will read it: keys that can
     /// name a file, a socket file, a program or a user are errors, and so are variables of the environment. Nothing outside is read.
     pub fn parse_restricted(text: &str, file_name: &str) -> Self {

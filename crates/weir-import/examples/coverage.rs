@@ -7,7 +7,7 @@ use std::{fs, io};
 
 use weir_access::PasswordHash;
 use weir_config::CheckedConfig;
-use weir_import::{ImportOutcome, SourceFiles, detect, import};
+use weir_import::{ImportOutcome, ResultFault, SourceFiles, detect, import};
 
 /// The files of a folder, by absolute name or relative to it.
 struct Folder(PathBuf);
@@ -30,6 +30,10 @@ impl SourceFiles for Folder {
 
     fn variable(&self, name: &str) -> Option<String> {
         std::env::var(name).ok()
+    }
+
+    fn faults(&self, toml: &str) -> Vec<ResultFault> {
+        CheckedConfig::faults(toml).into_iter().map(ResultFault::from).collect()
     }
 
     fn password_hash(&self, password: &str, salt: &str) -> Option<String> {

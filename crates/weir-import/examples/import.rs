@@ -5,7 +5,7 @@ use std::path::Path;
 use std::{fs, io};
 
 use weir_config::CheckedConfig;
-use weir_import::{ImportOutcome, SourceFiles, SourceFormat, detect, import};
+use weir_import::{ImportOutcome, ResultFault, SourceFiles, SourceFormat, detect, import};
 
 /// The files of this machine.
 struct Disk;
@@ -30,6 +30,10 @@ impl SourceFiles for Disk {
 
     fn variable(&self, name: &str) -> Option<String> {
         std::env::var(name).ok()
+    }
+
+    fn faults(&self, toml: &str) -> Vec<ResultFault> {
+        CheckedConfig::faults(toml).into_iter().map(ResultFault::from).collect()
     }
 }
 

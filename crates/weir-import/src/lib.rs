@@ -4,7 +4,8 @@
 //! was written by hand: it is text, and `weir-config` reads it. [`Imported::origin`] leads from its lines back to the file that was imported.
 //!
 //! Nothing is dropped in silence, by construction: each statement is opened in the [`Ledger`] when it is parsed, and what
-//! no translation has accounted for, down to single words, is reported as not supported.
+//! no translation has accounted for, down to single words, is reported as not supported. No result is refused by Weir, either: what `weir check`
+//! finds wrong with it is taken out, and the statement that it comes from is not supported.
 
 #![forbid(unsafe_code)]
 
@@ -13,6 +14,8 @@ mod haproxy;
 mod caddy;
 mod traefik;
 
+// What Weir would refuse of a result is taken out of it.
+mod soundness;
 // A config that runs beside the balancer whose config it was.
 pub mod shadow;
 // A `weir.toml` in the making.
@@ -23,7 +26,7 @@ pub mod report;
 pub mod source;
 
 pub use report::{ImportOutcome, ImportReport};
-pub use source::{ImportError, Position, SourceFiles, SourceFormat};
+pub use source::{ImportError, Position, ResultFault, SourceFiles, SourceFormat};
 
 use document::Draft;
 use report::Ledger;
@@ -110,13 +113,13 @@ pub fn import(
     files: &dyn SourceFiles,
 ) -> Result<Imported, ImportError> {
     let ledger = Ledger::default();
-    let document: Draft = match format {
+    let mut document: Draft = match format {
         SourceFormat::Nginx => nginx::translate(names, files, &ledger)?,
         SourceFormat::Haproxy => haproxy::translate(names, files, &ledger)?,
         SourceFormat::Caddy => caddy::translate(names, files, &ledger)?,
         SourceFormat::Traefik => traefik::translate(names, files, &ledger)?,
     };
-    let (toml, origins) = document.render();
+    let (toml, origins) = soundness::make_sound(&mut document, &ledger, files);
     let origins = origins.into_iter().map(|statement| statement.map(|id| ledger.position(id))).collect();
     Ok(Imported { toml, report: ledger.into_report(format), origins, draft: document })
 }

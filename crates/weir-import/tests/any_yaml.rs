@@ -3,7 +3,8 @@
 use std::io;
 
 use proptest::prelude::*;
-use weir_import::{SourceFiles, SourceFormat, import};
+use weir_config::CheckedConfig;
+use weir_import::{ResultFault, SourceFiles, SourceFormat, import};
 
 /// One file, which the folders of `providers.file` lead to as well.
 struct OneFile(String);
@@ -20,13 +21,16 @@ impl SourceFiles for OneFile {
     fn variable(&self, _name: &str) -> Option<String> {
         None
     }
+
+    fn faults(&self, toml: &str) -> Vec<ResultFault> {
+        CheckedConfig::faults(toml).into_iter().map(ResultFault::from).collect()
+    }
 }
 
 fn check(text: &str) {
-    if let Ok(imported) = import(SourceFormat::Traefik, &["traefik.yml"], &OneFile(text.to_owned()))
-        && let Err(error) = imported.toml.parse::<toml::Table>()
-    {
-        panic!("{error}\n{}\nof\n{text}", imported.toml);
+    if let Ok(imported) = import(SourceFormat::Traefik, &["traefik.yml"], &OneFile(text.to_owned())) {
+        let faults = CheckedConfig::faults(&imported.toml);
+        assert!(faults.is_empty(), "{faults:?}\n{}\nof\n{text}", imported.toml);
     }
 }
 

@@ -9,7 +9,7 @@ use std::{fs, io};
 use weir_access::PasswordHash;
 use weir_config::CheckedConfig;
 use weir_import::shadow::ShadowOptions;
-use weir_import::{Imported, SourceFiles, SourceFormat, import};
+use weir_import::{Imported, ResultFault, SourceFiles, SourceFormat, import};
 
 /// Files of a folder, named relative to it.
 struct Folder(PathBuf);
@@ -34,6 +34,10 @@ impl SourceFiles for Folder {
 
     fn variable(&self, name: &str) -> Option<String> {
         (name == "PORT").then(|| "8080".to_owned())
+    }
+
+    fn faults(&self, toml: &str) -> Vec<ResultFault> {
+        CheckedConfig::faults(toml).into_iter().map(ResultFault::from).collect()
     }
 
     fn password_hash(&self, password: &str, salt: &str) -> Option<String> {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use weir_config::CheckedConfig;
-use weir_import::{ImportOutcome, ImportReport, SourceFiles, SourceFormat, import};
+use weir_import::{ImportOutcome, ImportReport, ResultFault, SourceFiles, SourceFormat, import};
 
 const BEGIN: &str = "<!-- begin of the generated examples -->\n";
 const END: &str = "<!-- end of the generated examples -->\n";
@@ -46,6 +46,10 @@ impl SourceFiles for ShownOriginal<'_> {
 
     fn variable(&self, _: &str) -> Option<String> {
         None
+    }
+
+    fn faults(&self, toml: &str) -> Vec<ResultFault> {
+        CheckedConfig::faults(toml).into_iter().map(ResultFault::from).collect()
     }
 }
 

@@ -3,7 +3,8 @@
 use std::io;
 
 use proptest::prelude::*;
-use weir_import::{SourceFiles, SourceFormat, import};
+use weir_config::CheckedConfig;
+use weir_import::{ResultFault, SourceFiles, SourceFormat, import};
 
 /// One file, which includes itself by its name.
 struct OneFile(String);
@@ -19,6 +20,10 @@ impl SourceFiles for OneFile {
 
     fn variable(&self, _name: &str) -> Option<String> {
         None
+    }
+
+    fn faults(&self, toml: &str) -> Vec<ResultFault> {
+        CheckedConfig::faults(toml).into_iter().map(ResultFault::from).collect()
     }
 }
 
@@ -152,14 +157,16 @@ proptest! {
 
     #[test]
     fn no_text_makes_the_import_panic(text in text()) {
-        let _ = import(SourceFormat::Nginx, &["nginx.conf"], &OneFile(text));
+        if let Ok(imported) = import(SourceFormat::Nginx, &["nginx.conf"], &OneFile(text)) {
+            prop_assert_eq!(CheckedConfig::faults(&imported.toml), [], "{}", imported.toml);
+        }
     }
 
     #[test]
-    fn every_statement_of_servers_has_an_outcome_and_the_result_is_toml(text in servers()) {
+    fn every_statement_of_servers_has_an_outcome_and_the_result_is_sound(text in servers()) {
         let imported = import(SourceFormat::Nginx, &["nginx.conf"], &OneFile(text)).unwrap();
         prop_assert!(imported.report.findings().iter().all(|finding| !finding.notes.iter().any(|note| note.contains("does not know"))), "{}", imported.report);
-        prop_assert!(imported.toml.parse::<toml::Table>().is_ok(), "{}", imported.toml);
+        prop_assert_eq!(CheckedConfig::faults(&imported.toml), [], "{}", imported.toml);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Lines of access logs: both programs write them to the same files, or to syslog. What is of the moment is masked: times, durations, ports.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use crate::compare::Difference;
@@ -103,7 +103,9 @@ fn without_page_size(line: &str) -> String {
     }
     // Times, and connections of the moment.
     let is_times = |word: &str| {
-        word.split('/').count() > 1 && word.bytes().all(|byte| byte.is_ascii_digit() || b"/-".contains(&byte))
+        word.split('/').count() > 1
+            && word.bytes().any(|byte| byte.is_ascii_digit())
+            && word.bytes().all(|byte| byte.is_ascii_digit() || b"/-".contains(&byte))
     };
     words.iter_mut().filter(|word| is_times(word)).for_each(|word| *word = "#");
     words.join(" ")
@@ -154,7 +156,13 @@ fn masked(line: &str) -> String {
 }
 
 /// Compares the lines, whatever their order: threads write them when they have them.
-pub(crate) fn compare(theirs: &LogLines, ours: &LogLines, declared: &[u32], report: &mut ProofReport) {
+/// Lines of requests whose other status was judged already are left out.
+pub(crate) fn compare(
+    theirs: &LogLines,
+    ours: &LogLines,
+    (declared, judged): (&[u32], &BTreeSet<String>),
+    report: &mut ProofReport,
+) {
     let nothing = Vec::new();
     for (place, their) in theirs.iter().filter(|(_, lines)| !lines.is_empty()) {
         let our = ours.get(place).unwrap_or(&nothing);
@@ -168,27 +176,98 @@ pub(crate) fn compare(theirs: &LogLines, ours: &LogLines, declared: &[u32], repo
             original: original.to_owned(),
             weir: weir.to_owned(),
         };
-        let (mut their, mut our) = (their.clone(), our.clone());
+        let (mut their, mut our) = (comparable(their, judged), comparable(our, judged));
         let counts = (their.len(), our.len());
         their.retain(|line| {
             our.iter().position(|other| other == line).map(|at| our.swap_remove(at)).is_none()
         });
-        if counts.0 != counts.1 {
+        let known = their.len() + our.len();
+        their.retain(|line| !adds_slash(line) && !is_index(line, &mut our));
+        our.retain(|line| !adds_slash(line));
+        if known > their.len() + our.len() {
+            let known =
+                difference("redirects that add a slash, and index files", "as the listener, or the folder");
+            report.add(DifferenceVerdict::Deliberate, "slashes", line, "all requests", &known);
+        }
+        // Failures that have no line at all in nginx.
+        let is_more =
+            |line: &String| is_failure(line) && !their.iter().any(|their| quoted(their) == quoted(line));
+        if let Some(first) = our.iter().find(|line| is_more(line)) {
+            let more = difference("no line", first);
+            report.add(DifferenceVerdict::Deliberate, "failures", line, "all requests", &more);
+        }
+        our.retain(|line| !is_more(line));
+        if their.len() != our.len() {
             let counts = difference(&format!("{} lines", counts.0), &format!("{} lines", counts.1));
+            let counts = Difference { aspect: format!("{aspect}, lines"), ..counts };
             report.add(verdict, rule, line, "all requests", &counts);
         }
         for their in &their {
             // The line of the same request, else any.
-            let same =
-                our.iter().position(|our| quoted(our) == quoted(their)).or((!our.is_empty()).then_some(0));
+            let is_same = |our: &String| quoted(our) == quoted(their);
+            let same = our
+                .iter()
+                .position(|our| is_same(our) && is_unproved_user(their, our))
+                .or_else(|| our.iter().position(is_same))
+                .or((!our.is_empty()).then_some(0));
             let Some(our) = same.map(|at| our.swap_remove(at)) else { break };
             let our = &our;
-            let (verdict, rule) = match is_unproved_user(their, our) {
-                true => (DifferenceVerdict::Deliberate, "user"),
-                false => (verdict, rule),
+            let (verdict, rule) = if is_unproved_user(their, our) {
+                (DifferenceVerdict::Deliberate, "user")
+            } else if without_size(their) == without_size(our) {
+                (DifferenceVerdict::Deliberate, "sizes")
+            } else if is_closed(their, our) {
+                (DifferenceVerdict::Deliberate, "closed")
+            } else {
+                (verdict, rule)
             };
             report.add(verdict, rule, line, "a line of the log", &difference(their, our));
         }
+    }
+}
+
+/// Lines about paths in their normal form: of others, requests are compared alone.
+fn comparable(lines: &[String], judged: &BTreeSet<String>) -> Vec<String> {
+    let is_usual = |line: &&String| {
+        let request = quoted(line).rsplit_once(' ').map_or("", |(request, _)| request);
+        !has_unusual_path(target_of(line)) && !judged.contains(request)
+    };
+    lines.iter().filter(is_usual).cloned().collect()
+}
+
+/// The target of the request in a line.
+fn target_of(line: &str) -> &str {
+    quoted(line).split(' ').nth(1).unwrap_or_default()
+}
+
+/// Whether a line has the status of a failure.
+fn is_failure(line: &str) -> bool {
+    let is_status =
+        |word: &str| word.len() == 3 && word.starts_with(['4', '5']) && word.parse::<u16>().is_ok();
+    line.split(|c: char| !c.is_ascii_alphanumeric()).any(is_status)
+}
+
+/// Whether a connection was closed without an answer, which Weir logs as the refusal that it is.
+fn is_closed(their: &str, our: &str) -> bool {
+    their.contains("444") && their.replace("444", "403") == our
+}
+
+/// Redirects that add a slash are logged by nginx as their location says, by Weir as its listener does.
+fn adds_slash(line: &String) -> bool {
+    let path = target_of(line).split('?').next().unwrap_or_default();
+    line.contains("301") && !path.ends_with('/')
+}
+
+/// Whether a line is that of an index file, which is another request in nginx; the line of the same request in `our` goes with it.
+fn is_index(their: &str, our: &mut Vec<String>) -> bool {
+    let is_of_folder = target_of(their).split('?').next().is_some_and(|path| path.ends_with('/'));
+    let same = our.iter().position(|our| quoted(our) == quoted(their));
+    match same {
+        Some(at) if is_of_folder && (their.contains("/index.") || our[at].contains("404")) => {
+            our.swap_remove(at);
+            true
+        }
+        _ => false,
     }
 }
 

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::compare::Difference;
+use crate::original::OriginalFacts;
+use crate::requests::ProofRequest;
 use crate::rules::DifferenceVerdict;
 
 /// Differences of one kind at one line.
@@ -58,18 +60,28 @@ impl ProofReport {
         self.findings.iter().filter(|(key, _)| key.0 == verdict).map(|(_, finding)| finding.count).sum()
     }
 
-    /// The line of the original that a field is set at, else the last one of the request.
-    pub(crate) fn line_of(&self, difference: &Difference, lines: &[u32]) -> u32 {
-        if let Some((_, name)) = difference.aspect.split_once(' ').filter(|(kind, _)| *kind != "request") {
-            let is_cookie = |line: &String| name == "set-cookie" && line.starts_with("cookie ");
-            let named = |line: &String| {
-                !line.starts_with('#') && (line.to_ascii_lowercase().contains(name) || is_cookie(line))
-            };
-            if let Some(index) = self.lines.iter().position(named) {
-                return u32::try_from(index + 1).unwrap_or_default();
-            }
-        }
-        lines.last().copied().unwrap_or_default()
+    /// The line of the original that a field is set at, near the request if it is set there, else the first line that the request was made from.
+    pub(crate) fn line_of(
+        &self,
+        difference: &Difference,
+        request: &ProofRequest,
+        facts: &OriginalFacts,
+    ) -> u32 {
+        let of_request = request.lines.first().copied().unwrap_or(request.host_line);
+        let Some((_, name)) = difference.aspect.split_once(' ').filter(|(kind, _)| *kind != "request") else {
+            return of_request;
+        };
+        let is_cookie = |line: &String| name == "set-cookie" && line.starts_with("cookie ");
+        let named = |line: &String| {
+            let mut words = line.split(|c: char| !c.is_ascii_alphanumeric() && !"-_".contains(c));
+            // The first word is that of the directive: `location` sets no field.
+            let is_set = words.next().is_some() && words.any(|word| word.eq_ignore_ascii_case(name));
+            !line.starts_with('#') && (is_set || is_cookie(line))
+        };
+        let all: Vec<u32> =
+            (1..).zip(&self.lines).filter(|(_, line)| named(line)).map(|(at, _)| at).collect();
+        let near = all.iter().find(|line| request.lines.iter().any(|own| facts.is_near(*own, &[**line])));
+        near.or(all.first()).copied().unwrap_or(of_request)
     }
 
     /// The first line of the original that has a text in it; 0 where none has.

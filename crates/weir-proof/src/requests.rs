@@ -19,6 +19,8 @@ pub(crate) struct ProofRequest {
     pub(crate) source: Option<String>,
     /// Lines of the original that its parts come from.
     pub(crate) lines: Vec<u32>,
+    /// Where the host is from; 0 for those that any file gets.
+    pub(crate) host_line: u32,
 }
 
 /// What servers are asked to answer.
@@ -86,6 +88,12 @@ pub(crate) fn requests(facts: &OriginalFacts, count: usize, seed: u64) -> Vec<Pr
         all.push(maker.mixture(&mut rng));
     }
     for (number, request) in all.iter_mut().enumerate() {
+        let is_asked_to = request.fields.iter().any(|(name, _)| name == "X-Proof-Answer");
+        if facts.has_cache && is_asked_to {
+            // No other request gets an answer that was made for this one.
+            let sign = if request.target.contains('?') { '&' } else { '?' };
+            request.target.push_str(&format!("{sign}n={number}"));
+        }
         request.fields.push(("X-Proof".to_owned(), number.to_string()));
     }
     all
@@ -177,7 +185,8 @@ impl Maker<'_> {
             fields: Vec::new(),
             body: 0,
             source: None,
-            lines: [line, *host_line].into_iter().filter(|line| *line > 0).collect(),
+            lines: [line].into_iter().filter(|line| *line > 0).collect(),
+            host_line: *host_line,
         }
     }
 

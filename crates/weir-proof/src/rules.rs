@@ -37,6 +37,8 @@ pub(crate) struct DifferenceRule {
 
 /// What a rule looks at.
 pub(crate) struct DifferenceCase<'c> {
+    pub(crate) host: &'c str,
+    pub(crate) method: &'c str,
     pub(crate) target: &'c str,
     /// The fields of the request.
     pub(crate) fields: &'c [(String, String)],
@@ -63,6 +65,20 @@ impl DifferenceCase<'_> {
 
     fn is_of_file(&self) -> bool {
         self.theirs.seen.is_empty() && self.theirs.answer.field("last-modified").is_some()
+    }
+
+    /// The path without its query.
+    fn path(&self) -> &str {
+        self.target.split('?').next().unwrap_or_default()
+    }
+
+    /// The query, without its question mark.
+    fn query(&self) -> &str {
+        self.target.split_once('?').map_or("", |(_, query)| query)
+    }
+
+    fn has_field(&self, name: &str) -> bool {
+        self.fields.iter().any(|(known, _)| known.eq_ignore_ascii_case(name))
     }
 
     fn is_only_weir(&self) -> bool {
@@ -131,9 +147,13 @@ pub(crate) const RULES: &[DifferenceRule] = &[
     rule("etag", Equal, |case| case.is(&["field etag"]) && case.theirs.seen.is_empty()),
     rule("empty-query", Equal, |case| {
         let bare = |text: &str| text.trim_end_matches('?').to_owned();
+        // Behind a query that a rule has set, the empty one of the request leaves its sign.
+        let without_signs = |text: &str| absolute(text).trim_end_matches(['?', '&']).to_owned();
         case.is(&["request line", "field location", "header REQUEST_URI"])
             && bare(&case.difference.original) == bare(case.difference.weir.trim_end_matches('&'))
-            || case.is(&["body"]) && case.target.ends_with('?')
+            || case.is(&["field location"])
+                && without_signs(&case.difference.original) == without_signs(&case.difference.weir)
+            || case.is(&["body"]) && (case.target.ends_with('?') || echoed(case.theirs) == echoed(case.ours))
     }),
     rule("types", Equal, |case| {
         let known =
@@ -156,9 +176,10 @@ pub(crate) const RULES: &[DifferenceRule] = &[
         let path = case.target.split('?').next().unwrap_or_default();
         let has_extension = path.rsplit('/').next().is_some_and(|name| name.contains('.'));
         case.is(&["field content-type"])
-            && case.theirs.seen.is_empty()
+            && (case.theirs.seen.is_empty() || case.theirs.answer.status() >= 400)
             && case.theirs.answer.field("last-modified").is_none()
-            && (has_extension || case.ours.answer.body.is_empty())
+            && case.ours.answer.field("last-modified").is_none()
+            && (has_extension || case.theirs.answer.body == case.ours.answer.body)
     }),
     rule("welcome", Deliberate, |case| {
         // It has 615 bytes, or some of them.
@@ -168,10 +189,31 @@ pub(crate) const RULES: &[DifferenceRule] = &[
             || answer.field("content-range").is_some_and(|range| range.ends_with("/615"));
         case.is(&["status"]) && case.ours.answer.status() == 404 && is_welcome
     }),
+    rule("index", Deliberate, |case| {
+        // The index file is another request in nginx, for which other locations count.
+        let is_index = |outcome: &ProofOutcome| {
+            let lines = outcome.seen.iter().map(|seen| seen.line.as_str());
+            lines.clone().any(|line| line.contains("/index."))
+                || outcome.answer.field("last-modified").is_some()
+        };
+        case.path().ends_with('/')
+            && (case.is(&["status", "seen"]) && is_index(case.theirs) && case.ours.answer.status() == 404
+                || case.difference.aspect.starts_with("field ")
+                    && is_index(case.theirs)
+                    && is_index(case.ours)
+                    && case.ours.seen.is_empty())
+    }),
     rule("vary", Deliberate, |case| {
         case.is(&["field vary"])
             && (case.difference.weir.contains("accept-encoding")
-                || case.ours.answer.field("weir-reason").is_some())
+                || case.ours.answer.field("weir-reason").is_some()
+                || case.ours.answer.status() >= 400 && case.theirs.seen.is_empty())
+    }),
+    rule("query-once", Deliberate, |case| {
+        case.is(&["field location"])
+            && !case.query().is_empty()
+            && absolute(&case.difference.original)
+                == format!("{}?{}", absolute(&case.difference.weir), case.query())
     }),
     rule("told-more", Deliberate, |case| {
         let told = [
@@ -192,11 +234,13 @@ pub(crate) const RULES: &[DifferenceRule] = &[
     }),
     rule("claims", Deliberate, |case| {
         let name = case.difference.aspect.strip_prefix("header ").unwrap_or_default();
-        ["x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"].contains(&name)
-            && case.fields.iter().any(|(given, value)| {
-                let sides = [&case.difference.original, &case.difference.weir];
-                given.eq_ignore_ascii_case(name) && sides.iter().any(|side| side.contains(value.as_str()))
-            })
+        name == "x-forwarded-port" && case.has_field("x-forwarded-proto")
+            || case.is(&["body"]) && case.has_field("x-forwarded-for") && case.theirs.seen.is_empty()
+            || ["x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"].contains(&name)
+                && case.fields.iter().any(|(given, value)| {
+                    let sides = [&case.difference.original, &case.difference.weir];
+                    given.eq_ignore_ascii_case(name) && sides.iter().any(|side| side.contains(value.as_str()))
+                })
     }),
     rule("above-root", Deliberate, |case| {
         case.is(&["status", "seen"]) && case.theirs.answer.status() == 400 && case.has_unusual_path()
@@ -215,7 +259,12 @@ pub(crate) const RULES: &[DifferenceRule] = &[
             ])
     }),
     rule("methods", Deliberate, |case| {
+        let is_reading = matches!(case.method, "GET" | "HEAD");
         case.is(&["status", "seen"]) && case.theirs.answer.status() == 405 && case.ours.answer.status() < 400
+            || case.is(&["status", "seen"])
+                && case.ours.answer.status() == 405
+                && case.ours.seen.is_empty()
+                && !is_reading
     }),
     rule("folders", Deliberate, |case| {
         let path = case.target.split('?').next().unwrap_or_default();
@@ -224,6 +273,82 @@ pub(crate) const RULES: &[DifferenceRule] = &[
             && case.theirs.answer.status() == 301
             && location.split('?').next() == Some(&format!("{path}/"))
             && case.ours.seen.is_empty()
+    }),
+    rule("slashes", Deliberate, |case| {
+        let location = case.theirs.answer.field("location").map(absolute).unwrap_or_default();
+        let is_redirect = [case.theirs, case.ours].iter().all(|outcome| outcome.answer.status() == 301);
+        let ends = |location: &str| {
+            let path = location.split('?').next().unwrap_or_default();
+            path == format!("{}/", case.path()) || case.has_unusual_path() && path.ends_with('/')
+        };
+        let is_unseen = case.theirs.seen.is_empty() && case.ours.seen.is_empty();
+        // Also to a location that is for requests from inside.
+        let ours = case.ours.answer.field("location").map(absolute).unwrap_or_default();
+        let is_internal = case.is(&["status"])
+            && (case.theirs.answer.status(), case.ours.answer.status()) == (404, 301)
+            && ends(ours);
+        is_unseen
+            && (is_internal || case.difference.aspect.starts_with("field ") && is_redirect && ends(location))
+    }),
+    rule("hosts", Deliberate, |case| {
+        case.host.starts_with('.') && case.is(&["status", "seen"]) && case.ours.answer.status() == 400
+    }),
+    rule("empty-redirects", Deliberate, |case| {
+        case.is(&["status"])
+            && matches!(case.theirs.answer.status(), 301..=308)
+            && case.theirs.answer.field("location").is_none_or(str::is_empty)
+            && case.ours.answer.status() == 404
+    }),
+    rule("stored", Deliberate, |case| {
+        // Of what nginx has stored, Weir asks a server anew: keys have the host, and WebSockets and other methods go past it.
+        is_stored(case.theirs) && !case.ours.seen.is_empty() || is_cache_status(case)
+    }),
+    rule("decoded-arguments", Deliberate, |case| {
+        case.query().contains('%')
+            && (case.is(&["body"]) || case.difference.aspect.starts_with("header "))
+            && case.theirs.seen.len() == case.ours.seen.len()
+    }),
+    rule("scripts", Deliberate, |case| {
+        case.path().contains(".php/")
+            && case.is(&[
+                "request line",
+                "header SCRIPT_FILENAME",
+                "header SCRIPT_NAME",
+                "header DOCUMENT_URI",
+                "header PATH_INFO",
+                "header PATH_TRANSLATED",
+            ])
+    }),
+    rule("cgi-twice", Equal, |case| {
+        let (first, rest) = case.difference.original.split_once(" | ").unwrap_or_default();
+        case.difference.aspect.starts_with("header ")
+            && case.difference.weir == first
+            && rest.split(" | ").all(|one| one == first)
+    }),
+    rule("conditions", Deliberate, |case| {
+        let asked = [
+            "if-none-match",
+            "if-modified-since",
+            "range",
+            "HTTP_IF_NONE_MATCH",
+            "HTTP_IF_MODIFIED_SINCE",
+            "HTTP_RANGE",
+        ];
+        case.difference.aspect.strip_prefix("header ").is_some_and(|name| asked.contains(&name))
+            && case.is_only_weir()
+    }),
+    rule("compressed-statuses", Deliberate, |case| {
+        case.is(&["field content-encoding"])
+            && case.is_only_weir()
+            && !matches!(case.ours.answer.status(), 200 | 403 | 404)
+    }),
+    rule("rewritten-validators", Deliberate, |case| {
+        let is_weak = case.ours.answer.field("etag").is_none_or(|etag| etag.starts_with("W/"));
+        case.is(&["field etag", "field last-modified"])
+            && case.is_only_weir()
+            && !case.theirs.seen.is_empty()
+            && case.theirs.answer.field("etag").is_none()
+            && is_weak
     }),
     rule("page-files", Deliberate, |case| {
         case.is(&["field accept-ranges", "field last-modified", "field etag"])
@@ -243,10 +368,11 @@ pub(crate) const RULES: &[DifferenceRule] = &[
             && case.is(&["status", "seen", "body"])
     }),
     rule("missing-pages", Deliberate, |case| {
+        // The page has failed, too: nginx has its status then.
+        let sides = (case.theirs.answer.status(), case.ours.answer.status());
+        let is_unseen = case.theirs.seen.is_empty() && case.ours.seen.is_empty();
         case.is(&["status"])
-            && case.difference.original == "404"
-            && matches!(case.ours.answer.status(), 500..=504)
-            && case.ours.answer.field("weir-reason").is_some()
+            && (matches!(sides, (404, 500..=504)) || is_unseen && matches!(sides, (500..=504, 404)))
     }),
     rule("no-server", Deliberate, |case| {
         case.is(&["status"])
@@ -267,6 +393,13 @@ pub(crate) const RULES: &[DifferenceRule] = &[
         is_of_cache && asks && case.is(&["status"]) && (original, weir) == ("200", "206")
             || matches!((original, weir), ("", "BYPASS") | ("BYPASS", "MISS"))
     }),
+    rule("page-ranges", Deliberate, |case| {
+        let sides = (case.theirs.answer.status(), case.ours.answer.status());
+        case.is(&["status"])
+            && sides == (206, 200)
+            && case.has_field("range")
+            && case.theirs.answer.field("last-modified").is_some()
+    }),
     rule("own-redirects", Deliberate, |case| {
         // What servers say of themselves, though they are told the host of the client.
         let host =
@@ -281,12 +414,41 @@ pub(crate) const RULES: &[DifferenceRule] = &[
         case.is(&["status"]) && is_refusal(case.theirs) && is_refusal(case.ours)
     }),
     rule("encoded-slash", Deliberate, |case| {
-        case.target.contains("%2f") && case.is(&["status", "seen", "server"])
+        case.target.contains("%2f")
+            && (case.is(&["status", "seen", "server"]) || case.difference.aspect.starts_with("header "))
+    }),
+    rule("page-redirects", Deliberate, |case| {
+        case.is(&["status"])
+            && case.theirs.answer.status() >= 400
+            && matches!(case.ours.answer.status(), 301..=308)
+            && case.has_field("X-Proof-Answer")
+            && !case.ours.seen.is_empty()
+            && !case.theirs.seen.is_empty()
     }),
     rule("retries", Deliberate, |case| {
+        let servers = |outcome: &ProofOutcome| -> std::collections::BTreeSet<String> {
+            outcome.seen.iter().map(|seen| seen.server.clone()).collect()
+        };
         case.is(&["seen"])
             && case.ours.seen.len() > case.theirs.seen.len()
-            && case.ours.answer.status() == 502
+            && (case.ours.answer.status() == 502 || servers(case.theirs) == servers(case.ours))
+    }),
+    rule("second-failures", Deliberate, |case| {
+        // What answers in place of a failure has failed, too.
+        let is_asked_to = case.has_field("X-Proof-Answer");
+        let sides = (case.theirs.answer.status(), case.ours.answer.status());
+        let body = String::from_utf8_lossy(&case.theirs.answer.body);
+        is_asked_to
+            && (case.is(&["status"])
+                && matches!(sides, (500..=504, 404))
+                && case.ours.answer.field("weir-reason").is_some()
+                || case.is(&["body", "field content-type"])
+                    && sides.0 >= 400
+                    && body.contains("<hr><center>nginx")
+                    && !case.ours.seen.is_empty())
+    }),
+    rule("retry-after", Deliberate, |case| {
+        case.is(&["field retry-after"]) && case.is_only_weir() && case.ours.answer.status() >= 400
     }),
     rule("upgrades", Deliberate, |case| case.is(&["header upgrade"])),
     rule("accel", Deliberate, |case| {
@@ -305,6 +467,28 @@ pub(crate) const RULES: &[DifferenceRule] = &[
 /// The rule for a difference.
 pub(crate) fn judge(case: &DifferenceCase<'_>) -> Option<&'static DifferenceRule> {
     RULES.iter().find(|rule| (rule.applies)(case))
+}
+
+/// Whether an answer is one of a server that was not asked now.
+fn is_stored(outcome: &ProofOutcome) -> bool {
+    let body = String::from_utf8_lossy(&outcome.answer.body);
+    // The answer to HEAD has no body; the config may name what the cache did.
+    let is_told = outcome.answer.fields.iter().any(|(_, value)| value == "HIT" || value == "STALE");
+    outcome.seen.is_empty() && (is_told || body.contains("<title>proof</title>"))
+}
+
+/// Names of what a cache did, where the same has happened otherwise.
+fn is_cache_status(case: &DifferenceCase<'_>) -> bool {
+    const NAMES: [&str; 8] = ["", "HIT", "MISS", "BYPASS", "EXPIRED", "STALE", "UPDATING", "REVALIDATED"];
+    let sides = [case.difference.original.as_str(), case.difference.weir.as_str()];
+    case.difference.aspect.starts_with("field ")
+        && sides.iter().all(|side| NAMES.contains(side))
+        && (case.has_unusual_path() || !case.ours.seen.is_empty() || !sides.contains(&"HIT"))
+}
+
+/// What servers say of the request, without empty queries.
+fn echoed(outcome: &ProofOutcome) -> String {
+    String::from_utf8_lossy(&outcome.answer.body).replace("?</body>", "</body>")
 }
 
 /// A URL without scheme, host and port: both lead to the same one.

@@ -1,5 +1,6 @@
 //! One proof, from the file to the report.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use rustix::process::setpriority_process;
-use weir_import::{ImportOutcome, ImportReport, SourceFiles, SourceFormat, import};
+use weir_config::CheckedConfig;
+use weir_import::{ImportOutcome, ImportReport, ResultFault, SourceFiles, SourceFormat, import};
 
 use crate::arguments::ProofArguments;
 use crate::client::ProofClient;
@@ -47,6 +49,10 @@ impl SourceFiles for Beside {
 
     fn variable(&self, name: &str) -> Option<String> {
         std::env::var(name).ok()
+    }
+
+    fn faults(&self, toml: &str) -> Vec<ResultFault> {
+        CheckedConfig::faults(toml).into_iter().map(ResultFault::from).collect()
     }
 }
 
@@ -92,8 +98,8 @@ pub(crate) fn prove(arguments: &ProofArguments, sockets: &[String]) -> anyhow::R
     let mut report = ProofReport::new(&name, &text);
     // A config that is given says nothing of what it lacks.
     let declared = if arguments.config.is_some() { Vec::new() } else { declared_lines(&imported.report) };
-    judge_all(&facts, &asked, (&theirs, &ours), &declared, &mut report);
-    logs::compare(&their_logs, &our_logs, &declared, &mut report);
+    let judged = judge_all(&facts, &asked, (&theirs, &ours), &declared, &mut report);
+    logs::compare(&their_logs, &our_logs, (&declared, &judged), &mut report);
     if arguments.json {
         println!("{:#}", report.to_json());
     } else {
@@ -172,30 +178,42 @@ fn declared_lines(import: &ImportReport) -> Vec<u32> {
     told.map(|finding| finding.at.line).collect()
 }
 
+/// Returns the methods and targets of requests that have another status or body, whose lines in logs differ therefore.
 fn judge_all(
     facts: &OriginalFacts,
     asked: &[ProofRequest],
     (theirs, ours): (&[ProofOutcome], &[ProofOutcome]),
     declared: &[u32],
     report: &mut ProofReport,
-) {
+) -> BTreeSet<String> {
+    let mut judged = BTreeSet::new();
     report.requests = asked.len();
     for ((request, their), our) in asked.iter().zip(theirs).zip(ours) {
         let found = differences(facts, their, our);
         let mut is_same = true;
         for difference in found {
+            if matches!(&*difference.aspect, "status" | "body") {
+                judged.insert(format!("{} {}", request.method, request.target));
+            }
             let case = DifferenceCase {
+                host: &request.host,
+                method: &request.method,
                 target: &request.target,
                 fields: &request.fields,
                 difference: &difference,
                 theirs: their,
                 ours: our,
             };
-            let line = report.line_of(&difference, &request.lines);
+            let line = report.line_of(&difference, request, facts);
+            let is_told = |line: &u32| facts.is_near(*line, declared);
             let (verdict, rule) = match judge(&case) {
                 Some(rule) => (rule.verdict, rule.name),
                 // What was asked for in general may meet any line.
-                None if (line == 0 && !declared.is_empty()) || facts.is_near(line, declared) => {
+                None if (line == 0 && !declared.is_empty())
+                    || is_told(&line)
+                    || request.lines.iter().any(is_told)
+                    || declared.contains(&request.host_line) =>
+                {
                     (DifferenceVerdict::Declared, "report")
                 }
                 None => (DifferenceVerdict::Defect, "no rule"),
@@ -205,4 +223,5 @@ fn judge_all(
         }
         report.same += usize::from(is_same);
     }
+    judged
 }

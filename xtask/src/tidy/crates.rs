@@ -83,7 +83,7 @@ const OURS: &[(&str, &[&str])] = &[
     ),
     ("weir-wire", &[]),
     ("weir-matrix", &["weir-wire"]),
-    ("weir-proof", &["weir-import"]),
+    ("weir-proof", &["weir-config", "weir-import"]),
     (
         "weir-fuzz",
         &[

@@ -33,6 +33,14 @@ struct DraftEntry {
     comments: Vec<String>,
 }
 
+/// A step from the whole file to a place in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum DraftStep {
+    Key(String),
+    /// One of the tables of `[[key]]`.
+    Number(usize),
+}
+
 /// What a key has.
 #[derive(Clone, Debug, PartialEq)]
 enum Item {
@@ -80,6 +88,11 @@ impl Draft {
     /// The text, and for each of its lines the statement that it comes from.
     pub fn render(&self) -> (String, Vec<Option<StatementId>>) {
         render::render(&self.root)
+    }
+
+    /// For each line of the text where it stands.
+    pub(crate) fn places(&self) -> Vec<Vec<DraftStep>> {
+        render::places(&self.root)
     }
 }
 
@@ -238,6 +251,20 @@ impl DraftTable {
         let origin = Some(from.id);
         self.put(key, Item::Value(value.into()), None);
         self.entries.iter_mut().filter(|entry| entry.key == key).for_each(|entry| entry.origin = origin);
+    }
+
+    /// Sets a key by a statement that is known by its name alone.
+    pub(crate) fn set_by(&mut self, key: &str, value: impl Into<TomlValue>, from: StatementId) {
+        self.put(key, Item::Value(value.into()), None);
+        self.entries.iter_mut().filter(|entry| entry.key == key).for_each(|entry| entry.origin = Some(from));
+    }
+
+    /// Adds a text to a list that is there.
+    pub(crate) fn push_text(&mut self, key: &str, text: &str) {
+        let list = self.entries.iter_mut().find(|entry| entry.key == key);
+        if let Some(DraftEntry { item: Item::Value(TomlValue::Array(list)), .. }) = list {
+            list.push(text.into());
+        }
     }
 
     /// Sets a key that no single statement has asked for.

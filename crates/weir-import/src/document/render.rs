@@ -1,7 +1,7 @@
 //! The text of a document: small tables on one line, others under a header of their own; long lists over several lines.
 
 use super::value::KeyText;
-use super::{DraftEntry, DraftTable, Item, TomlValue};
+use super::{DraftEntry, DraftStep, DraftTable, Item, TomlValue};
 use crate::source::StatementId;
 
 /// The columns of a line before a list goes over several.
@@ -35,19 +35,33 @@ const ORDER: [&str; 19] = [
 struct RenderedLines {
     text: String,
     origins: Vec<Option<StatementId>>,
+    /// Where each line stands, if that is asked for.
+    places: Option<Vec<Vec<DraftStep>>>,
+    /// Where the next line stands.
+    place: Vec<DraftStep>,
 }
 
 pub(super) fn render(root: &DraftTable) -> (String, Vec<Option<StatementId>>) {
+    let lines = rendered(root, false);
+    (lines.text, lines.origins)
+}
+
+/// For each line where it stands.
+pub(super) fn places(root: &DraftTable) -> Vec<Vec<DraftStep>> {
+    rendered(root, true).places.unwrap_or_default()
+}
+
+fn rendered(root: &DraftTable, with_places: bool) -> RenderedLines {
     let mut entries: Vec<&DraftEntry> = root.entries.iter().collect();
     entries.sort_by_key(|entry| ORDER.iter().position(|key| *key == entry.key).unwrap_or(ORDER.len()));
-    let mut lines = RenderedLines::default();
+    let mut lines = RenderedLines { places: with_places.then(Vec::new), ..RenderedLines::default() };
     for comment in &root.comments {
         lines.push(&format!("# {comment}"), None);
     }
     for entry in entries {
-        lines.entry_of_root(entry);
+        lines.within(DraftStep::Key(entry.key.clone()), |lines| lines.entry_of_root(entry));
     }
-    (lines.text, lines.origins)
+    lines
 }
 
 impl RenderedLines {
@@ -56,7 +70,16 @@ impl RenderedLines {
             self.text.push_str(line);
             self.text.push('\n');
             self.origins.push(origin);
+            if let Some(places) = &mut self.places {
+                places.push(self.place.clone());
+            }
         }
+    }
+
+    fn within(&mut self, step: DraftStep, write: impl FnOnce(&mut Self)) {
+        self.place.push(step);
+        write(self);
+        self.place.pop();
     }
 
     fn comments(&mut self, comments: &[String]) {
@@ -72,10 +95,10 @@ impl RenderedLines {
             Item::Table(table) if named.contains(&entry.key.as_str()) => {
                 for child in &table.entries {
                     let path = format!("{}.{}", entry.key, KeyText(&child.key));
-                    match &child.item {
-                        Item::Table(table) => self.section(&path, table, child.origin),
-                        other => self.key_of_root(&path, other, child),
-                    }
+                    self.within(DraftStep::Key(child.key.clone()), |lines| match &child.item {
+                        Item::Table(table) => lines.section(&path, table, child.origin),
+                        other => lines.key_of_root(&path, other, child),
+                    });
                 }
             }
             Item::Table(table) => self.section(&KeyText(&entry.key).to_string(), table, entry.origin),
@@ -97,8 +120,10 @@ impl RenderedLines {
     }
 
     fn sections(&mut self, path: &str, list: &[DraftTable]) {
-        for table in list {
-            self.headed(&format!("[[{path}]]"), path, table, table.origin);
+        for (number, table) in list.iter().enumerate() {
+            self.within(DraftStep::Number(number), |lines| {
+                lines.headed(&format!("[[{path}]]"), path, table, table.origin);
+            });
         }
     }
 
@@ -117,15 +142,15 @@ impl RenderedLines {
         }
         for entry in own {
             self.comments(&entry.comments);
-            self.own(entry, table.origin);
+            self.within(DraftStep::Key(entry.key.clone()), |lines| lines.own(entry, table.origin));
         }
         for entry in apart {
             let path = format!("{path}.{}", KeyText(&entry.key));
-            match &entry.item {
-                Item::Table(child) => self.section(&path, child, entry.origin.or(table.origin)),
-                Item::Tables(list) => self.sections(&path, list),
+            self.within(DraftStep::Key(entry.key.clone()), |lines| match &entry.item {
+                Item::Table(child) => lines.section(&path, child, entry.origin.or(table.origin)),
+                Item::Tables(list) => lines.sections(&path, list),
                 Item::Value(_) => unreachable!("values fit under their table"),
-            }
+            });
         }
     }
 
@@ -138,7 +163,10 @@ impl RenderedLines {
                 [DraftEntry { key: child, item: Item::Value(value), origin: own, .. }] => {
                     self.value(&format!("{key}.{}", KeyText(child)), value, own.or(origin));
                 }
-                _ => self.value(&key, &inline(table), table.origin.or(origin)),
+                entries => {
+                    let own = table.origin.or_else(|| entries.iter().find_map(|entry| entry.origin));
+                    self.value(&key, &inline(table), own.or(origin));
+                }
             },
             Item::Tables(_) => unreachable!("lists of tables have headers of their own"),
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use crate::source::SourceFiles;
+use crate::source::{ResultFault, SourceFiles};
 
 /// What `nginx -T` writes before each file.
 const HEADER: &str = "# configuration file ";
@@ -52,6 +52,10 @@ impl SourceFiles for NginxDump<'_> {
 
     fn variable(&self, name: &str) -> Option<String> {
         self.outer.variable(name)
+    }
+
+    fn faults(&self, toml: &str) -> Vec<ResultFault> {
+        self.outer.faults(toml)
     }
 }
 

@@ -85,7 +85,8 @@ fn node<'s>(ledger: &Ledger, statement: &'s Statement) -> Option<LocationNode<'s
             (sign, &first[sign.len()..])
         }
     };
-    if matches!(sign, "=" | "^~" | "") && !is_path(name) {
+    let fits = if sign == "=" { is_path(name) } else { begins_path(name) };
+    if matches!(sign, "=" | "^~" | "") && !fits {
         refuse(
             ledger,
             statement,
@@ -118,6 +119,12 @@ fn node<'s>(ledger: &Ledger, statement: &'s Statement) -> Option<LocationNode<'s
 fn is_path(name: &str) -> bool {
     let has_dots = name.split('/').any(|segment| segment == "." || segment == "..");
     name.starts_with('/') && !name.contains("//") && !has_dots
+}
+
+/// Whether a path in that form may begin with a text: `/.` is the beginning of `/.git`.
+fn begins_path(name: &str) -> bool {
+    let (folder, last) = name.rsplit_once('/').unwrap_or_default();
+    is_path(name) || matches!(last, "." | "..") && (folder.is_empty() || is_path(folder))
 }
 
 /// A location that is left out, with all that is in it.

@@ -58,7 +58,10 @@ pub(super) fn routes<'s>(
     let conditions = ways.len() > 1;
     for way in ways {
         if matches!(way.end, NginxWayEnd::Content) && way.test == NginxTest::Known(true) {
-            if is_alone && !conditions {
+            // Redirects have the fields of the server, which a listener may not have.
+            let has_fields = scope.one("add_header").is_some() || scope.one("expires").is_some();
+            let redirects = way.rewrites.iter().any(|rule| rule.is_redirect());
+            if is_alone && !conditions && !(redirects && has_fields) {
                 rewrites = way.rewrites.iter().map(|rule| rule.to_value()).collect();
             } else {
                 maker.rewrites_in_front(&way);
@@ -84,6 +87,8 @@ pub(super) fn routes<'s>(
     }
     let mut routes = maker.routes;
     without_missing_names(scope, server, &mut routes);
+    other_body_sizes(scope, &routes);
+    own_fallbacks(&mut routes);
     ServerRoutes { routes, rewrites }
 }
 
@@ -135,6 +140,61 @@ fn without_missing_names(scope: &Scope<'_>, server: &NginxServer<'_>, routes: &m
                 "a location is named that is not there (`{name}`): nginx answers 500 where it comes to it"
             );
             scope.ledger.approximated(statement, &difference);
+        }
+    }
+}
+
+/// `try_files $uri /index.html` where the same location has `/index.html`: the last of the files. Requests with a body would go there at once, and in
+/// a circle, since files do not take them.
+fn own_fallbacks(routes: &mut [RouteDraft]) {
+    let of_itself = |route: &RouteDraft| {
+        let files = route.table.get_table("files")?;
+        let to = files.text("fallback").filter(|to| to.starts_with('/') && !to.contains(['{', '?']))?;
+        let NginxMatcher::Prefix(prefix) = &route.matcher else { return None };
+        let target = NginxMatcher::Exact(to.to_owned());
+        let is_other = |other: &RouteDraft| {
+            let is_shorter =
+                matches!(&other.matcher, NginxMatcher::Prefix(path) if path.len() < prefix.len());
+            other.location != route.location
+                && !is_shorter
+                && other.matcher != NginxMatcher::Any
+                && other.matcher.meets(&target)
+        };
+        let is_own = to.starts_with(prefix.as_str())
+            && files.has("root")
+            && !route.table.has("upstream")
+            && route.test == NginxTest::Known(true)
+            && !routes.iter().any(is_other);
+        is_own.then(|| to.to_owned())
+    };
+    let found: Vec<Option<String>> = routes.iter().map(of_itself).collect();
+    for (route, to) in routes.iter_mut().zip(found) {
+        let (Some(to), Some(origin)) = (to, route.table.origin()) else { continue };
+        let files = route.table.table("files");
+        files.remove("fallback");
+        if !files.has("try_files") {
+            files.set_by("try_files", vec!["{path}"], origin);
+        }
+        files.push_text("try_files", &to);
+    }
+}
+
+/// nginx checks the size of a body in the location that the request comes to first, Weir in the one that takes it in the end.
+fn other_body_sizes(scope: &Scope<'_>, routes: &[RouteDraft]) {
+    let size = |route: &RouteDraft| {
+        let limits = route.table.get_table("limits");
+        limits.and_then(|limits| limits.text("body_size")).unwrap_or("1MiB").to_owned()
+    };
+    let named = |name: &str| {
+        routes.iter().find(|route| matches!(&route.matcher, NginxMatcher::Named(known) if known == name))
+    };
+    for route in routes {
+        let fallback = route.table.get_table("files").and_then(|files| files.text("fallback"));
+        let Some(other) = fallback.and_then(named) else { continue };
+        if let (Some(origin), true) = (route.table.origin(), size(route) != size(other)) {
+            let difference =
+                "the `client_max_body_size` of the location that takes the request in the end counts";
+            scope.ledger.approximated_after_all(origin, difference);
         }
     }
 }
@@ -211,7 +271,7 @@ impl<'s> RouteMaker<'_, 's> {
     fn rewrites_in_front(&mut self, way: &NginxWay<'s>) {
         for rule in &way.rewrites {
             let ledger = way.scope.ledger;
-            if rule.end != RewriteEnd::Leave || rule.redirect().is_none() && rule.may_match_again() {
+            if rule.end == RewriteEnd::Continue || rule.redirect().is_none() && rule.may_match_again() {
                 let advice = "write this rewrite in the locations that it is for: here it would be asked again for what it has made";
                 ledger.unsupported(rule.statement, advice);
                 continue;
@@ -220,9 +280,12 @@ impl<'s> RouteMaker<'_, 's> {
             match rule.redirect() {
                 Some((to, status)) => redirect(&way.scope, &mut table, rule.statement, (&to, status)),
                 None => {
-                    table.push("rewrite", rule.to_value(), rule.statement);
+                    table.push("rewrite", rule.in_front(), rule.statement);
                     table.table("respond").set_plain("status", 404);
                 }
+            }
+            if rule.is_redirect() {
+                features::apply(&way.scope, self.draft, &mut table);
             }
             let matcher = match rule.test() {
                 NginxTest::Known(true) => NginxMatcher::Any,
@@ -319,6 +382,7 @@ impl<'s> RouteMaker<'_, 's> {
     fn scope_of(&self, server: &Scope<'s>, base: &NginxWay<'s>, location: &NginxLocation<'s>) -> Scope<'s> {
         let mut scope = base.scope.clone();
         scope.is_rewritten = server.is_rewritten;
+        scope.is_surely_rewritten = server.is_surely_rewritten;
         for around in &location.around {
             scope = scope.within(around.children());
         }

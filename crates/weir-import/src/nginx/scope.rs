@@ -18,6 +18,8 @@ pub(super) struct Scope<'s> {
     pub(super) place: NginxPlace,
     /// Whether `rewrite ... break` has changed the path, so that `proxy_pass` does not replace a prefix of it.
     pub(super) is_rewritten: bool,
+    /// Whether it has surely done so, and not only where an expression matches.
+    pub(super) is_surely_rewritten: bool,
     /// Whether the innermost level is the block of an `if`.
     in_condition: bool,
     /// Whether clients come by TLS, where that is known.
@@ -98,6 +100,7 @@ impl<'s> Scope<'s> {
             levels: Vec::new(),
             place: NginxPlace::Server,
             is_rewritten: false,
+            is_surely_rewritten: false,
             has_tls: None,
             in_condition: false,
             variables: Rc::default(),
@@ -142,6 +145,36 @@ impl<'s> Scope<'s> {
             if let NginxVariable::Text(known) = variable {
                 *known = known.replace(placeholder, text);
             }
+        }
+    }
+
+    /// The path is another one from here on: variables that were set to that of before have a value that Weir does not keep.
+    pub(super) fn change_path(&mut self, with_query: bool) {
+        let made = self.declared.made.borrow();
+        let is_of = |text: &str| {
+            let names: &[&str] =
+                if with_query { &["{path}", "{path|", "{args", "{query"] } else { &["{path}", "{path|"] };
+            names.iter().any(|name| text.contains(name))
+        };
+        let asks_made = |text: &str| {
+            made.iter().any(|(name, map)| {
+                text.contains(&format!("{{map.{name}}}")) && map.text("source").is_some_and(is_of)
+            })
+        };
+        let stale: Vec<String> = self
+            .variables
+            .iter()
+            .filter(|(_, variable)| {
+                matches!(variable, NginxVariable::Text(text) if is_of(text) || asks_made(text))
+            })
+            .map(|(name, _)| name.clone())
+            .collect();
+        drop(made);
+        for name in stale {
+            let advice = format!(
+                "`${name}` has what a `rewrite` has changed since: write the `rewrite` behind what uses it, or `$request_uri`"
+            );
+            self.define(&name, NginxVariable::Unknown(advice));
         }
     }
 
@@ -265,6 +298,7 @@ impl<'s> Scope<'s> {
         scope.levels.truncate(2);
         scope.place = NginxPlace::Server;
         scope.is_rewritten = false;
+        scope.is_surely_rewritten = false;
         scope
     }
 

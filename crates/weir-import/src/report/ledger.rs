@@ -114,6 +114,21 @@ impl Ledger {
         self.settle(statement, ImportOutcome::Meaningless, Some(why));
     }
 
+    /// What a statement has become is no sound config, and was taken out of the result again.
+    pub(crate) fn taken_out(&self, id: StatementId, advice: &str) {
+        self.settle_by_id(id, ImportOutcome::Unsupported, Some(advice));
+    }
+
+    /// What a statement has become is nearly the same, as it turned out at the end.
+    pub(crate) fn approximated_after_all(&self, id: StatementId, difference: &str) {
+        self.settle_by_id(id, ImportOutcome::Approximated, Some(difference));
+    }
+
+    /// The first statement of all files.
+    pub(crate) fn first(&self) -> Option<StatementId> {
+        (!self.accounts.borrow().is_empty()).then_some(StatementId(0))
+    }
+
     /// Whether a statement has an outcome yet.
     pub fn is_settled(&self, statement: &Statement) -> bool {
         self.accounts.borrow()[statement.id.0 as usize].outcome.is_some()
@@ -131,7 +146,11 @@ impl Ledger {
 
     /// A statement that is used in several places has the worst of its outcomes, and all notes once.
     fn settle(&self, statement: &Statement, outcome: ImportOutcome, note: Option<&str>) {
-        let account = &mut self.accounts.borrow_mut()[statement.id.0 as usize];
+        self.settle_by_id(statement.id, outcome, note);
+    }
+
+    fn settle_by_id(&self, id: StatementId, outcome: ImportOutcome, note: Option<&str>) {
+        let account = &mut self.accounts.borrow_mut()[id.0 as usize];
         account.outcome = account.outcome.max(Some(outcome));
         if let Some(note) = note
             && !account.notes.iter().any(|known| known == note)

@@ -19,9 +19,27 @@ pub trait SourceFiles {
     /// A variable of the environment, for HAProxy's `"$NAME"` and Caddy's `{$NAME}`.
     fn variable(&self, name: &str) -> Option<String>;
 
+    /// What is wrong with a result: the errors of `weir check`, which decides what is a config. They are taken out of it again.
+    fn faults(&self, toml: &str) -> Vec<ResultFault>;
+
     /// The hash of a password of the file, as `crypt(3)` writes it; nothing where none is made.
     fn password_hash(&self, _password: &str, _salt: &str) -> Option<String> {
         None
+    }
+}
+
+/// An error of a result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResultFault {
+    /// The line of the `weir.toml`, from 1.
+    pub line: usize,
+    /// What is wrong, in one sentence without a full stop.
+    pub message: String,
+}
+
+impl From<(usize, String)> for ResultFault {
+    fn from((line, message): (usize, String)) -> Self {
+        ResultFault { line, message }
     }
 }
 

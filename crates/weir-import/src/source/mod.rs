@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 mod files;
 
-pub use files::{ImportError, SourceFiles, TextLimit};
+pub use files::{ImportError, ResultFault, SourceFiles, TextLimit};
 
 /// A kind of config that can be imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -73,6 +73,8 @@ pub(crate) struct OriginalFacts {
     /// First and last lines of blocks and sections.
     pub(crate) blocks: Vec<(u32, u32)>,
     pub(crate) has_stream: bool,
+    /// Whether responses may be stored.
+    pub(crate) has_cache: bool,
     pub(crate) is_daemon: bool,
 }
 
@@ -97,10 +99,20 @@ impl OriginalFacts {
             let blocks = self.blocks.iter().filter(|(first, last)| (*first..=*last).contains(&line));
             blocks.min_by_key(|(first, last)| last - first).copied()
         };
+        // What is said of a block as a whole is about what is around it: without a location, others get its requests.
+        let outer = |line: u32| {
+            let is_outer = |(first, last): &&(u32, u32)| *first < line && line <= *last;
+            let blocks = self.blocks.iter().filter(is_outer);
+            blocks.min_by_key(|(first, last)| last - first).copied()
+        };
         let (first, last) = around(line).unwrap_or((line, line));
         lines.iter().any(|one| {
-            (first..=last).contains(one)
-                || around(*one).is_some_and(|(first, last)| (first..=last).contains(&line))
+            let about = if around(*one).is_some_and(|(first, last)| first == *one && last > *one) {
+                outer(*one)
+            } else {
+                around(*one)
+            };
+            (first..=last).contains(one) || about.is_some_and(|(first, last)| (first..=last).contains(&line))
         })
     }
 

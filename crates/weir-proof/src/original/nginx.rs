@@ -25,6 +25,7 @@ pub(crate) fn facts(path: &Path, text: &str) -> OriginalFacts {
     for directive in &directives {
         facts.directive(directive, place);
     }
+    facts.has_cache = text.contains("_cache ");
     if facts.endpoints.is_empty() && text.contains("server") {
         facts.endpoint(endpoint("80", &[], 1, false));
     }

@@ -6,7 +6,8 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use weir_access::PasswordHash;
-use weir_import::{SourceFiles, SourceFormat};
+use weir_config::CheckedConfig;
+use weir_import::{ResultFault, SourceFiles, SourceFormat};
 
 /// The most that is read of one file, which may be a device that never ends; an import takes less.
 const FILE_BYTES_MAX: u64 = 64 << 20;
@@ -46,6 +47,10 @@ impl SourceFiles for ReadFiles {
 
     fn variable(&self, name: &str) -> Option<String> {
         std::env::var(name).ok()
+    }
+
+    fn faults(&self, toml: &str) -> Vec<ResultFault> {
+        CheckedConfig::faults(toml).into_iter().map(ResultFault::from).collect()
     }
 
     fn password_hash(&self, password: &str, salt: &str) -> Option<String> {

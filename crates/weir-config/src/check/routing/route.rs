@@ -360,13 +360,19 @@ fn report_unreachable_path(
         RouteText { path_exact: Some(path), .. } => ("path_exact", &path.0),
         _ => return,
     };
+    // The last segment of a beginning may go on: `/.` is that of `/.git`.
+    let goes_on = if key == "path_begins" { "x" } else { "" };
+    let path = format!("{path}{goes_on}");
     let mut normal = Vec::new();
     let decoded = match slash {
         EncodedSlashAction::Decode => weir_http::EncodedSlashRule::Decode,
         EncodedSlashAction::Keep | EncodedSlashAction::Refuse => weir_http::EncodedSlashRule::Keep,
     };
     weir_http::write_normal_path(&mut normal, path.as_bytes(), decoded);
-    let diagnostic = if normal != path.as_bytes() {
+    let is_normal = normal == path.as_bytes();
+    normal.truncate(normal.len().saturating_sub(goes_on.len()));
+    let path = &path[..path.len() - goes_on.len()];
+    let diagnostic = if !is_normal {
         let message = format!("no request matches `{path}`: routes are matched on the normal form of a path");
         let help = format!("write `{}`", String::from_utf8_lossy(&normal));
         Diagnostic::new(DiagnosticKind::BadValue, text.key_at(key), message).help(help)

@@ -48,9 +48,27 @@ pub(in crate::nginx) fn error_pages(scope: &Scope<'_>, route: &mut DraftTable) {
         }
         known.extend(codes);
         if let Some(page) = page(scope, statement, of_servers && to_servers) {
+            if let Some(name) = in_place_of_files(&page, route) {
+                route.table("files").set("fallback", name, statement);
+            }
             route.push("error_pages", page, statement);
         }
     }
+}
+
+/// `error_page 404 = @app` where there are files: who answers in their place, requests with a body as well, which files alone refuse.
+fn in_place_of_files(page: &TomlValue, route: &DraftTable) -> Option<String> {
+    let files = route.get_table("files")?;
+    let TomlValue::Inline(keys) = page else { return None };
+    let of = |name: &str| keys.iter().find(|(key, _)| key == name).map(|(_, value)| value);
+    let is_404 = |value: &TomlValue| match value {
+        TomlValue::Array(list) => list.contains(&404.into()),
+        other => *other == 404.into(),
+    };
+    let Some(TomlValue::Text(to)) = of("then") else { return None };
+    let is_name = !to.starts_with(['/', '{']);
+    let fits = of("status").is_some_and(is_404) && of("status_of_target").is_some();
+    (is_name && fits && !files.has("fallback") && !route.has("upstream")).then(|| to.clone())
 }
 
 fn page(scope: &Scope<'_>, statement: &Statement, of_servers: bool) -> Option<TomlValue> {
@@ -65,6 +83,11 @@ fn page(scope: &Scope<'_>, statement: &Statement, of_servers: bool) -> Option<To
         return None;
     }
     let named = codes.len();
+    if codes == [497] {
+        let difference = "a request without TLS to this port is answered 400, with a page that says to use `https://`, and goes no further";
+        scope.ledger.approximated(statement, difference);
+        return None;
+    }
     codes.retain(|code| !(494..=499).contains(code) && (400..=599).contains(code));
     if codes.is_empty() {
         let advice = "these are no statuses of failures in Weir: a request without TLS to a port with TLS, or without a valid certificate, ends before it is one";

@@ -132,6 +132,24 @@ impl<'s> NginxWay<'s> {
         }
     }
 
+    /// The path is that which a rule makes from here on.
+    fn change_path(&mut self, rule: &NginxRewrite<'s>) {
+        let several = std::mem::take(&mut self.values);
+        for (name, cases) in several {
+            let texts = cases.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join(" ");
+            let mut scope = self.scope.clone();
+            scope.define(&name, NginxVariable::Text(texts));
+            scope.change_path(rule.changes_query());
+            match scope.variable(&name) {
+                Some(unknown @ NginxVariable::Unknown(_)) => self.scope.define(&name, unknown),
+                _ => {
+                    self.values.insert(name, cases);
+                }
+            }
+        }
+        self.scope.change_path(rule.changes_query());
+    }
+
     fn define(&mut self, name: &str, cases: Cases) {
         match cases.as_slice() {
             [(NginxTest::Known(true), value)] => {
@@ -245,6 +263,9 @@ impl<'s> WayFinder<'s> {
         let decides = rest.iter().any(|next| matches!(next.name(), "return" | "if" | "set"));
         if rule.pattern.beside.is_empty() && !covers && !(decides && rule.end != RewriteEnd::Leave) {
             way.scope.is_rewritten |= rule.end != RewriteEnd::Leave;
+            if rule.end != RewriteEnd::Leave || !self.in_location {
+                way.change_path(&rule);
+            }
             way.rewrites.push(rule);
             return Some(way);
         }
@@ -253,6 +274,10 @@ impl<'s> WayFinder<'s> {
         matching.test = NginxTest::all([way.test.clone(), test.clone()]);
         let end = rule.end;
         matching.scope.is_rewritten |= end != RewriteEnd::Leave;
+        matching.scope.is_surely_rewritten |= end != RewriteEnd::Leave;
+        if end != RewriteEnd::Leave {
+            matching.change_path(&rule);
+        }
         matching.rewrites.push(rule.alone());
         match end {
             RewriteEnd::Leave => self.end(matching, NginxWayEnd::Rewritten),
@@ -291,6 +316,11 @@ impl<'s> WayFinder<'s> {
             }
         };
         way.scope.ledger.exact(statement);
+        let is_refusal = refuses(&inner);
+        if statement.words.iter().any(|word| is_by_name(&word.text, is_refusal)) {
+            let difference = "names of parameters and cookies count as they are written: nginx takes `DEBUG` for `debug`, too";
+            way.scope.ledger.approximated(statement, difference);
+        }
         let only_sets = !statement.children().is_empty()
             && statement.children().iter().all(|child| child.name() == "set")
             && (!self.in_location || way.scope.own("try_files").is_empty());
@@ -357,6 +387,24 @@ impl<'s> WayFinder<'s> {
             self.end(way, end);
         }
     }
+}
+
+/// Whether requests are refused.
+fn refuses(statements: &[&Statement]) -> bool {
+    statements
+        .iter()
+        .any(|one| one.name() == "return" && one.words.get(1).is_some_and(|word| word.text.starts_with('4')))
+}
+
+/// Whether a variable is one that nginx looks up by a name in any case, where that matters: something is refused, or the name is surely written
+/// in another one.
+fn is_by_name(word: &str, is_refusal: bool) -> bool {
+    ["$arg_", "$cookie_"].iter().any(|prefix| {
+        word.split_once(prefix).is_some_and(|(_, name)| {
+            let end = name.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(name.len());
+            is_refusal || name[..end].contains(|c: char| c.is_ascii_uppercase())
+        })
+    })
 }
 
 /// Whether anything may use a group that an `if` has found: groups stay what they are until the next expression is asked.

@@ -114,6 +114,22 @@ impl<'s> NginxRewrite<'s> {
         Some((to, status))
     }
 
+    /// Whether clients are redirected.
+    pub(in crate::nginx) fn is_redirect(&self) -> bool {
+        matches!(self.flag, "permanent" | "redirect")
+    }
+
+    /// Whether the query is another one behind it.
+    pub(super) fn changes_query(&self) -> bool {
+        self.replacement.contains('?')
+    }
+
+    /// As an entry of `rewrite` of a route in front of all locations, where `break` and `last` are the same: the location is searched for next.
+    pub(in crate::nginx) fn in_front(&self) -> TomlValue {
+        let flag = if self.end == RewriteEnd::Stay { "last" } else { self.flag };
+        NginxRewrite { flag, ..self.clone() }.to_value()
+    }
+
     /// Whether it matches every path of a place, so that nothing is left for what follows.
     pub(super) fn covers(&self, place: &NginxPlace) -> bool {
         let NginxPlace::Prefix(prefix) = place else { return self.pattern.matches_all() };

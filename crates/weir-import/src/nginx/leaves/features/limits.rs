@@ -162,7 +162,13 @@ fn set_status(scope: &Scope<'_>, table: &mut DraftTable, directive: &str) {
                 if status != 429 {
                     table.set("status", status, statement);
                 }
-                scope.ledger.exact(statement);
+                match status {
+                    444 => scope.ledger.approximated(
+                        statement,
+                        "clients get an answer with this status, where nginx closes the connection",
+                    ),
+                    _ => scope.ledger.exact(statement),
+                }
             }
         }
         None => table.set_plain("status", 503),

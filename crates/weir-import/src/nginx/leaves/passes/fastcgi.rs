@@ -183,6 +183,7 @@ fn script_filename(scope: &Scope<'_>, statement: &Statement, value: &str, route:
         }
         (Some(file), _) if file.starts_with('/') => {
             let (folder, name) = file.rsplit_once('/').unwrap_or(("", &file));
+            let folder = if folder.is_empty() { "/" } else { folder };
             one_script(scope, &format!("/{name}"), Some(folder), statement, route);
         }
         _ => ledger

@@ -19,12 +19,22 @@ pub(super) fn apply(
             "servers get `$request_uri`, whatever is rewritten before: leave the `rewrite` out".to_owned()
         );
     }
+    if url.has_target && scope.server().iter().any(leads_on) {
+        let difference = "a request that was led here by a `rewrite`, an error page or `try_files` has the path that it was given, where nginx sends that of the client";
+        differences.push(difference.to_owned());
+    }
     let Some(uri) = &url.uri else { return Ok(()) };
     // `rewrite ... break` has made the path: what `proxy_pass` says about it does not count.
-    if scope.is_rewritten && !url.had_variables {
+    let may_be_rewritten = scope.is_rewritten && !url.had_variables;
+    if may_be_rewritten && scope.is_surely_rewritten {
         return Ok(());
     }
-    if url.had_variables && scope.is_rewritten && !without_rewrites(route) {
+    if may_be_rewritten && !have_breaks(route) {
+        return Err("the path that no `rewrite` matches is replaced by that of the URL: write a `rewrite` for it, and no path behind the host".to_owned());
+    }
+    // What the URL says of path and query is what the rewrite has made of them.
+    let names_rewritten = ["{path", "{query", "{args"].iter().any(|name| uri.contains(name));
+    if url.had_variables && scope.is_rewritten && (names_rewritten || !without_rewrites(route)) {
         return Err("the path is rewritten twice; say in `rewrite` what the server gets".to_owned());
     }
     if url.had_variables {
@@ -35,6 +45,17 @@ pub(super) fn apply(
         None => (uri.as_str(), None),
     };
     match (&scope.place, query) {
+        // Where no `rewrite` has matched: those that have ended the list.
+        (NginxPlace::Prefix(prefix), None) if may_be_rewritten => {
+            let path = if path.is_empty() { "/" } else { path };
+            let rule = [
+                ("pattern", format!("^{}(.*)$", regex_text(prefix)).into()),
+                ("replacement", format!("{}$1", dollars(path)).into()),
+                ("flag", "break".into()),
+            ];
+            push_rewrite(route, rule, statement);
+            Ok(())
+        }
         (NginxPlace::Prefix(prefix), None) => {
             prefix_replaced(prefix, path, route, statement);
             Ok(())
@@ -66,19 +87,38 @@ pub(super) fn apply(
     }
 }
 
-/// Leaves out what has changed the path, if that is all it does: a URL with variables replaces the whole of it.
-fn without_rewrites(route: &mut DraftTable) -> bool {
+/// Whether requests come to other locations from a statement, with another path.
+fn leads_on(statement: &Statement) -> bool {
+    let last = || statement.words.last().map_or("", |word| word.text.as_str());
+    match statement.name() {
+        "rewrite" => {
+            let is_url = statement.words.get(2).is_some_and(|word| word.text.contains("://"));
+            !matches!(last(), "permanent" | "redirect" | "break") && !is_url
+        }
+        "error_page" | "try_files" => last().starts_with('/'),
+        "location" | "if" => statement.children().iter().any(leads_on),
+        _ => false,
+    }
+}
+
+/// Whether every `rewrite` of a place ends the list where it matches.
+fn have_breaks(route: &DraftTable) -> bool {
     let is_break = |rule: &TomlValue| match rule {
         TomlValue::Inline(keys) => {
             keys.iter().any(|(key, value)| key == "flag" && *value == TomlValue::from("break"))
         }
         _ => false,
     };
-    let is_all = match route.get("rewrite") {
+    match route.get("rewrite") {
         Some(TomlValue::Array(rules)) => rules.iter().all(is_break),
         Some(_) => false,
         None => true,
-    };
+    }
+}
+
+/// Leaves out what has changed the path, if that is all it does: a URL with variables replaces the whole of it.
+fn without_rewrites(route: &mut DraftTable) -> bool {
+    let is_all = have_breaks(route);
     if is_all {
         route.remove("rewrite");
     }

@@ -12,7 +12,11 @@ pub(super) fn apply(scope: &Scope<'_>, family: PassFamily, settings: &mut DraftT
             Ok(0) => scope
                 .ledger
                 .approximated(statement, "a request has two attempts, where nginx tries all servers"),
-            Ok(2) => scope.ledger.by_default(statement, "a request has two attempts"),
+            // As two are the default, they are left out again: see `all_attempts`.
+            Ok(2) => {
+                settings.table("retry").set("attempts_max", 2, statement);
+                scope.ledger.by_default(statement, "a request has two attempts");
+            }
             Ok(tries) => {
                 settings.table("retry").set("attempts_max", tries.clamp(1, 100), statement);
                 scope.ledger.exact(statement);

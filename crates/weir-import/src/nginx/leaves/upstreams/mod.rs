@@ -118,6 +118,14 @@ pub(super) fn upstream<'s>(
 
 /// nginx tries all servers of a block, where it is told when.
 fn all_attempts(destination: &PassTarget<'_>, table: &mut DraftTable) {
+    if table.get_table("retry").is_some_and(|retry| retry.get("attempts_max") == Some(&2.into())) {
+        // The default, which is asked for.
+        table.table("retry").remove("attempts_max");
+        if table.table("retry").is_empty() {
+            table.remove("retry");
+        }
+        return;
+    }
     let PassTarget::Block(block) = destination else { return };
     let servers = block.children().iter().filter(|child| child.name() == "server").count();
     let asked =
