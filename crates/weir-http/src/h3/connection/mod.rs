@@ -18,7 +18,7 @@ use crate::multiplexed::role::Role;
 use control::ControlReader;
 
 pub use event::{OwnStream, PeerEvent, PeerReceived, RequestAdmission};
-pub use peer_stream::PeerStream;
+pub use peer_stream::UnidirectionalStream;
 
 /// The ids of streams that clients open for requests are multiples of this (RFC 9000 section 2.1).
 const REQUEST_STREAM_STEP: u64 = 4;
@@ -193,7 +193,7 @@ impl Http3Connection {
     ///
     /// # Errors
     /// The fault of the connection, when the stream must stay open.
-    pub const fn reset(&self, stream: &PeerStream) -> Result<(), Http3Fault> {
+    pub const fn reset(&self, stream: &UnidirectionalStream) -> Result<(), Http3Fault> {
         if stream.is_critical() { Err(Http3Fault::closed_critical_stream()) } else { Ok(()) }
     }
 

@@ -26,7 +26,7 @@ fn frame(number: u64, payload: &[u8]) -> Vec<u8> {
 /// Gives input of one stream in pieces of a size.
 fn give(
     connection: &mut Http3Connection,
-    stream: &mut PeerStream,
+    stream: &mut UnidirectionalStream,
     bytes: &[u8],
     size: usize,
 ) -> Result<Vec<PeerEvent>, Http3Fault> {
@@ -49,7 +49,7 @@ fn give(
 
 /// What comes of the bytes of a whole stream, which must be so however they arrive.
 fn given(role: Role, bytes: &[u8]) -> Result<Vec<PeerEvent>, Http3Fault> {
-    let outcome = |size| give(&mut connection(role), &mut PeerStream::new(), bytes, size);
+    let outcome = |size| give(&mut connection(role), &mut UnidirectionalStream::new(), bytes, size);
     let whole = outcome(bytes.len().max(1));
     for size in 1..bytes.len() {
         assert_eq!(outcome(size), whole, "{size}");
@@ -146,7 +146,7 @@ fn types_of_streams() {
     }
     for first in [SETTINGS, &[2], &[3], &[0x40, 2]] {
         let mut connection = connection(Role::Server);
-        let (mut one, mut other) = (PeerStream::new(), PeerStream::new());
+        let (mut one, mut other) = (UnidirectionalStream::new(), UnidirectionalStream::new());
         give(&mut connection, &mut one, first, 1).unwrap();
         let fault = give(&mut connection, &mut other, first, 1).unwrap_err();
         assert_eq!(fault.code(), Http3Code::STREAM_CREATION_ERROR);
@@ -159,7 +159,7 @@ fn critical_streams_must_stay_open() {
         [(SETTINGS, true), (&[2], true), (&[3], true), (&[0x21], false), (&[0x40], false)]
     {
         let mut connection = connection(Role::Server);
-        let mut stream = PeerStream::new();
+        let mut stream = UnidirectionalStream::new();
         give(&mut connection, &mut stream, first, 100).unwrap();
         let end = StreamInput { bytes: &[], is_last: true };
         let ended = connection.receive(&mut stream, end, 0).map(|_| ());
@@ -168,7 +168,7 @@ fn critical_streams_must_stay_open() {
     }
     // The end comes with the settings, which are seen before.
     let mut connection = connection(Role::Server);
-    let mut stream = PeerStream::new();
+    let mut stream = UnidirectionalStream::new();
     let input = StreamInput { bytes: SETTINGS, is_last: true };
     let received = connection.receive(&mut stream, input, 0).unwrap();
     assert_eq!(received, PeerReceived { used: 3, event: Some(PeerEvent::Settings) });
@@ -181,7 +181,7 @@ fn streams_of_qpack_reach_their_tables() {
     let mut client = connection(Role::Client);
     let mut server = connection(Role::Server);
     let settings = std::mem::take(client.unsent(OwnStream::Control));
-    give(&mut server, &mut PeerStream::new(), &settings, 100).unwrap();
+    give(&mut server, &mut UnidirectionalStream::new(), &settings, 100).unwrap();
     assert_eq!(server.remote().map(|remote| remote.qpack_max_table_capacity), Some(4_096));
     assert!(server.unsent(OwnStream::Encoder).is_empty() && server.unsent(OwnStream::Decoder).is_empty());
 
@@ -192,11 +192,11 @@ fn streams_of_qpack_reach_their_tables() {
     }
     let instructions = std::mem::take(server.unsent(OwnStream::Encoder));
     assert_eq!(instructions[..4], *b"\x02\x3f\xe1\x1f");
-    let mut encoder_stream = PeerStream::new();
+    let mut encoder_stream = UnidirectionalStream::new();
     give(&mut client, &mut encoder_stream, &instructions, 1).unwrap();
     let acknowledgements = std::mem::take(client.unsent(OwnStream::Decoder));
     assert_eq!(acknowledgements, b"\x03\x01");
-    give(&mut server, &mut PeerStream::new(), &acknowledgements, 1).unwrap();
+    give(&mut server, &mut UnidirectionalStream::new(), &acknowledgements, 1).unwrap();
     out.clear();
     crate::h3::SectionWriter::response(&mut server.encoder, 0, &mut out, 418).finish();
     assert_eq!(out, b"\x01\x40\x03\x02\x00\x80");
@@ -235,7 +235,7 @@ fn the_end_is_announced_in_two_steps() {
     let mut client = connection(Role::Client);
     assert!(client.may_request(0));
     let bytes = [SETTINGS, &first, b"\x07\x01\x10"].concat();
-    give(&mut client, &mut PeerStream::new(), &bytes, 5).unwrap();
+    give(&mut client, &mut UnidirectionalStream::new(), &bytes, 5).unwrap();
     assert!(client.may_request(12) && !client.may_request(16));
     client.unsent(OwnStream::Control).clear();
     client.go_away();
@@ -253,7 +253,7 @@ fn what_means_nothing_is_skipped_by_any_peer() {
         let mut server = Http3Connection::new(Role::Server, &settings, Http3Limits::default(), Some(random));
         let bytes = std::mem::take(server.unsent(OwnStream::Control));
         let mut client = connection(Role::Client);
-        let events = give(&mut client, &mut PeerStream::new(), &bytes, 3);
+        let events = give(&mut client, &mut UnidirectionalStream::new(), &bytes, 3);
         assert_eq!((events, client.remote()), (Ok(vec![PeerEvent::Settings]), Some(&settings)));
     }
 }
@@ -270,7 +270,7 @@ fn bound(mut give_one: impl FnMut(&mut Http3Connection) -> Result<(), Http3Fault
 
 /// The same of a frame on the control stream.
 fn control_bound(piece: &[u8]) -> (usize, Rule) {
-    let mut stream = PeerStream::new();
+    let mut stream = UnidirectionalStream::new();
     let mut has_begun = false;
     bound(|connection| {
         if !std::mem::replace(&mut has_begun, true) {
@@ -286,18 +286,19 @@ fn floods_are_bounded() {
     assert_eq!(control_bound(&frame(0xd, &[0])), (1_000, Rule::Http3ControlFlood));
     assert_eq!(control_bound(&frame(0xf_0700, &[0])), (1_000, Rule::Http3PriorityFlood));
     assert_eq!(control_bound(&frame(0x21, &[0])), (1_000, Rule::Http3UnknownFrameFlood));
-    let unknown = bound(|connection| give(connection, &mut PeerStream::new(), &[0x21], 1).map(|_| ()));
+    let unknown =
+        bound(|connection| give(connection, &mut UnidirectionalStream::new(), &[0x21], 1).map(|_| ()));
     assert_eq!(unknown, (1_000, Rule::Http3StreamFlood));
     assert_eq!(bound(|connection| connection.budgets.charge_reset(0)), (200, Rule::Http3TooManyResets));
     assert_eq!(bound(|connection| connection.budgets.charge_fault(0)), (200, Rule::Http3TooManyFaults));
-    let mut encoder_stream = PeerStream::new();
+    let mut encoder_stream = UnidirectionalStream::new();
     let instructions = bound(|connection| {
         let bytes: &[u8] = if encoder_stream.is_critical() { &[0x20] } else { &[2] };
         give(connection, &mut encoder_stream, bytes, 1).map(|_| ())
     });
     assert_eq!(instructions, (4_001, Rule::Http3EncoderFlood));
     let unread = {
-        let mut stream = PeerStream::new();
+        let mut stream = UnidirectionalStream::new();
         let mut connection = connection(Role::Server);
         give(&mut connection, &mut stream, b"\x02\x3f\xe1\x1f\x41a\x011", 100).unwrap();
         (0..20_000).find_map(|_| {
@@ -311,7 +312,7 @@ fn floods_are_bounded() {
 #[test]
 fn each_request_earns_a_little() {
     let mut count = 0;
-    let mut stream = PeerStream::new();
+    let mut stream = UnidirectionalStream::new();
     let (frames, _) = bound(|connection| {
         if count == 0 {
             give(connection, &mut stream, SETTINGS, 100)?;

@@ -303,7 +303,7 @@ fn a_section_is_acknowledged_whatever_becomes_of_it() {
     // It needs `x: 1`, and has nothing else.
     let section = b"\x02\x00\x80";
     assert_eq!(read(&mut connection, 4, section), Ok(SectionProgress::Blocked));
-    let mut stream = crate::h3::PeerStream::new();
+    let mut stream = crate::h3::UnidirectionalStream::new();
     let input = crate::h3::StreamInput { bytes: b"\x02\x3f\xe1\x1f\x41x\x011", is_last: false };
     connection.receive(&mut stream, input, 0).unwrap();
     assert_eq!(connection.decoder.next_unblocked(), Some(4));
