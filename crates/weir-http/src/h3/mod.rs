@@ -28,9 +28,9 @@ pub use connection::{
 };
 pub use fault::{Http3Code, Http3Fault};
 pub use frame::{FRAME_HEADER_BYTES_MAX, write_data_head};
-pub use head::{SectionError, SectionProgress, SectionWriter, read_request, read_response, read_trailers};
+pub use head::{SectionError, SectionWriter, read_request, read_response, read_trailers};
 pub use input::StreamInput;
-pub use qpack::{FieldSection, QpackDecoder, QpackEncoder, QpackError};
+pub use qpack::{FieldSection, QpackDecoder, QpackEncoder, QpackError, SectionProgress};
 pub use request_stream::{RequestEvent, RequestReceived, RequestStream, SectionPlace, SectionUse};
 pub use settings::Http3Settings;
 pub use varint::{VARINT_BYTES_MAX, VARINT_MAX, read_varint, write_varint};

@@ -55,6 +55,8 @@ enum RequestPlace {
     Section { left: usize },
     /// Within a payload that means nothing.
     Skip { left: u64 },
+    /// Nothing is wanted any more.
+    Abandoned,
 }
 
 /// The outcome of one step of [`RequestStream::receive`].
@@ -126,8 +128,22 @@ impl RequestStream {
     /// milliseconds.
     ///
     /// # Errors
-    /// The fault that ends the stream, or the connection.
+    /// The fault that ends the connection, or the stream: then nothing of it is reported any more.
+    #[inline]
     pub fn receive(
+        &mut self,
+        input: StreamInput<'_>,
+        budgets: &mut PeerBudgets,
+        now: u64,
+    ) -> Result<RequestReceived, Http3Fault> {
+        let received = self.receive_next(input, budgets, now);
+        if received.is_err() {
+            self.abandon();
+        }
+        received
+    }
+
+    fn receive_next(
         &mut self,
         input: StreamInput<'_>,
         budgets: &mut PeerBudgets,
@@ -144,6 +160,9 @@ impl RequestStream {
                         return Ok(RequestReceived { used: input.bytes.len(), event });
                     }
                 },
+                RequestPlace::Abandoned => {
+                    return Ok(RequestReceived { used: input.bytes.len(), event: None });
+                }
                 _ if rest.is_empty() && input.is_last => return Err(Http3Fault::bad_frame()),
                 _ if rest.is_empty() => return Ok(RequestReceived { used: at, event: None }),
                 RequestPlace::Data { left } => Some(self.data_bytes(left, at, &mut rest)),
@@ -209,6 +228,12 @@ impl RequestStream {
     pub fn become_tunnel(&mut self) {
         self.phase = MessagePhase::Tunnel;
         self.expected = None;
+    }
+
+    /// Nothing of what still arrives is wanted, as behind a response that says so: it is neither checked nor reported.
+    pub fn abandon(&mut self) {
+        self.place = RequestPlace::Abandoned;
+        self.section = Vec::new();
     }
 
     /// Whether the peer has ended its direction.

@@ -14,6 +14,7 @@ use super::qpack::{QpackDecoder, QpackEncoder};
 use super::settings::Http3Settings;
 use super::varint::{VARINT_MAX, write_varint};
 use crate::message::rule::Rule;
+use crate::multiplexed::compression::TABLE_BYTES_MAX;
 use crate::multiplexed::role::Role;
 use control::ControlReader;
 
@@ -73,9 +74,13 @@ pub struct Http3Connection {
 }
 
 impl Http3Connection {
-    /// A connection at its beginning. Our settings wait for the control stream. With a random number in `grease`, things that mean nothing go with them, lest
+    /// A connection at its beginning. Our settings wait for the control stream; of the table that they announce, 4 096 bytes are the most. With a random number in `grease`, things that mean nothing go with them, lest
     /// peers rely on their absence (RFC 9114 sections 7.2.4.1 and 7.2.8).
     pub fn new(role: Role, local: &Http3Settings, limits: Http3Limits, grease: Option<u64>) -> Self {
+        let local = Http3Settings {
+            qpack_max_table_capacity: local.qpack_max_table_capacity.min(TABLE_BYTES_MAX as u64),
+            ..*local
+        };
         let mut control_unsent = Vec::with_capacity(64);
         write_varint(&mut control_unsent, peer_stream::CONTROL);
         local.write(grease, &mut control_unsent);

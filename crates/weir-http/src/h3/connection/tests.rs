@@ -327,6 +327,16 @@ fn each_request_earns_a_little() {
 }
 
 #[test]
+fn no_larger_table_is_announced_than_there_is() {
+    let local = Http3Settings { qpack_max_table_capacity: 1 << 20, ..Http3Settings::default() };
+    let mut server = Http3Connection::new(Role::Server, &local, Http3Limits::default(), None);
+    let bytes = std::mem::take(server.unsent(OwnStream::Control));
+    let mut client = connection(Role::Client);
+    give(&mut client, &mut UnidirectionalStream::new(), &bytes, 100).unwrap();
+    assert_eq!(client.remote().map(|remote| remote.qpack_max_table_capacity), Some(4_096));
+}
+
+#[test]
 fn memory_is_given_back() {
     let mut server = connection(Role::Server);
     server.unsent(OwnStream::Control).clear();

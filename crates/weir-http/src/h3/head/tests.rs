@@ -7,7 +7,7 @@ use proptest::sample::select;
 use super::*;
 use crate::h2;
 use crate::h3::fault::{Http3Code, Http3Fault};
-use crate::h3::qpack::{FieldSection, QpackDecoder, QpackEncoder, QpackError};
+use crate::h3::qpack::{FieldSection, QpackDecoder, QpackEncoder, QpackError, SectionProgress};
 use crate::message::field_writer::{FieldRun, FieldWriter};
 use crate::message::fields::Fields;
 use crate::message::framing::Framing;

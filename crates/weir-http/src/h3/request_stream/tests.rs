@@ -244,6 +244,19 @@ fn a_section_that_waits_is_kept() {
     assert_eq!(stream.section(&SectionPlace::Gathered, &[]), b"");
 }
 
+#[test]
+fn nothing_is_reported_behind_a_fault() {
+    let mut reader = Reader::new(Role::Server);
+    assert!(reader.give(&headers(&"h".repeat(101)), false).is_err());
+    assert_eq!(reader.give(b"anything", false), Ok(()));
+    assert_eq!(reader.give(b"at all", true), Ok(()));
+    let mut reader = Reader::new(Role::Server);
+    reader.give(&headers("h"), false).unwrap();
+    reader.stream.abandon();
+    assert_eq!(reader.give(&[vec![0, 10], data("a")].concat(), true), Ok(()));
+    assert_eq!(reader.seen, ["Head h"]);
+}
+
 /// How many times this may come before it ends the connection, and with which rule.
 fn bound(piece: &[u8]) -> (usize, Rule) {
     let mut reader = Reader::new(Role::Server);
