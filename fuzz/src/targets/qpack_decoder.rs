@@ -13,12 +13,12 @@ const CAPACITY: usize = 300;
 const BLOCKED: u64 = 2;
 
 /// A name and a value.
-type Line = (Vec<u8>, Vec<u8>);
+type NameAndValue = (Vec<u8>, Vec<u8>);
 
 /// The table as it is written in the RFC, with all that was ever inserted.
 #[derive(Default)]
 struct QpackModel {
-    inserted: Vec<Line>,
+    inserted: Vec<NameAndValue>,
     gone: usize,
     capacity: usize,
     /// What came on the encoder stream and is not followed yet.
@@ -83,7 +83,7 @@ impl QpackModel {
         self.inserted[self.gone..].iter().map(|(name, value)| name.len() + value.len() + 32).sum()
     }
 
-    fn insert(&mut self, line: Line) {
+    fn insert(&mut self, line: NameAndValue) {
         let size = line.0.len() + line.1.len() + 32;
         self.shrink(self.capacity.checked_sub(size).expect("Weir has taken it"));
         self.inserted.push(line);
@@ -96,11 +96,11 @@ impl QpackModel {
     }
 
     /// The entry that came in as the last but so many.
-    fn last_but(&self, age: u64) -> Option<Line> {
+    fn last_but(&self, age: u64) -> Option<NameAndValue> {
         self.absolute((self.inserted.len() as u64).checked_sub(age + 1)?)
     }
 
-    fn absolute(&self, index: u64) -> Option<Line> {
+    fn absolute(&self, index: u64) -> Option<NameAndValue> {
         let index = usize::try_from(index).ok().filter(|index| *index >= self.gone)?;
         self.inserted.get(index).cloned()
     }
@@ -144,7 +144,7 @@ impl QpackModel {
     }
 
     /// The lines of a section that Weir has read.
-    fn read(&self, section: &[u8]) -> Option<Vec<Line>> {
+    fn read(&self, section: &[u8]) -> Option<Vec<NameAndValue>> {
         let mut rest = section;
         let encoded = integer(&mut rest, 8)?;
         let is_negative = rest.first()? & 0x80 != 0;
@@ -172,7 +172,7 @@ impl QpackModel {
 }
 
 /// A line of the static table: as Weir reads it alone.
-fn static_line(index: u64) -> Option<Line> {
+fn static_line(index: u64) -> Option<NameAndValue> {
     let mut section = vec![0, 0];
     match index {
         0..63 => section.push(0xc0 | index as u8),

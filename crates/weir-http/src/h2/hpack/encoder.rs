@@ -131,9 +131,9 @@ impl<'a> BlockLines<'a> {
         let enters_table = pattern == 0x40;
         integer::write(out, pattern, prefix_bits, name_index);
         if name_index == 0 {
-            string::write(out, 0, 7, &line[..name_len], enters_table);
+            string::write_whole(out, &line[..name_len], enters_table);
         }
-        string::write(out, 0, 7, &line[name_len + 2..line.len() - 2], enters_table);
+        string::write_whole(out, &line[name_len + 2..line.len() - 2], enters_table);
     }
 }
 

@@ -32,7 +32,7 @@ fn section(lines: &[Line<'_>]) -> Vec<u8> {
     let mut out = vec![0, 0];
     for (name, value) in lines {
         string::write(&mut out, 0x20, 3, name.as_bytes(), false);
-        string::write(&mut out, 0, 7, value.as_bytes(), false);
+        string::write_whole(&mut out, value.as_bytes(), false);
     }
     out
 }
@@ -42,8 +42,8 @@ fn block(lines: &[Line<'_>]) -> Vec<u8> {
     let mut out = Vec::new();
     for (name, value) in lines {
         out.push(0);
-        string::write(&mut out, 0, 7, name.as_bytes(), false);
-        string::write(&mut out, 0, 7, value.as_bytes(), false);
+        string::write_whole(&mut out, name.as_bytes(), false);
+        string::write_whole(&mut out, value.as_bytes(), false);
     }
     out
 }

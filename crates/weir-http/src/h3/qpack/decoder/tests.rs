@@ -80,7 +80,7 @@ fn the_examples_of_the_rfc() {
 fn insertion(name: &str, value: &str) -> Vec<u8> {
     let mut out = Vec::new();
     string::write(&mut out, 0x40, 5, name.as_bytes(), false);
-    string::write(&mut out, 0, 7, value.as_bytes(), true);
+    string::write_whole(&mut out, value.as_bytes(), true);
     out
 }
 
