@@ -64,10 +64,14 @@ mod tests {
         grpc
         h2_connection
         h2_head
+        h3_frames
+        h3_request_stream
         hpack
         import
         maps
         proxy_protocol
+        qpack_decoder
+        qpack_pair
         request_head
         resp
         response_head

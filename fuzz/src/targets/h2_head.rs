@@ -36,7 +36,7 @@ fn as_http1(head: &RequestHead, text: &[u8]) -> Vec<u8> {
 }
 
 /// Fails unless HTTP/1 carries the same request.
-fn check_http1(head: &RequestHead, text: &[u8]) {
+pub(super) fn check_http1(head: &RequestHead, text: &[u8]) {
     let bytes = as_http1(head, text);
     let limits = HeadLimits { head_bytes_max: usize::MAX, fields_max: 1_000, ..HeadLimits::default() };
     let mut parsed = ParsedRequest::new();

@@ -30,7 +30,7 @@ pub(super) const fn reserved_number(random: u64) -> u64 {
 
 /// The header of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct FrameHead {
+pub(super) struct Http3FrameHead {
     pub(super) number: u64,
     /// Bytes of the payload.
     pub(super) len: u64,
@@ -56,7 +56,7 @@ impl FrameHeadReader {
 
     /// Takes a header off the front of `input`; `None` when all of it was taken and more is needed.
     #[inline]
-    pub(super) fn read(&mut self, input: &mut &[u8]) -> Option<FrameHead> {
+    pub(super) fn read(&mut self, input: &mut &[u8]) -> Option<Http3FrameHead> {
         if self.len == 0
             && let Some((head, len)) = parse(input)
         {
@@ -67,7 +67,7 @@ impl FrameHeadReader {
     }
 
     #[cold]
-    fn read_pieces(&mut self, input: &mut &[u8]) -> Option<FrameHead> {
+    fn read_pieces(&mut self, input: &mut &[u8]) -> Option<Http3FrameHead> {
         // A header has at most as many bytes as there is room for.
         while let (Some((&byte, rest)), Some(free)) =
             (input.split_first(), self.bytes.get_mut(usize::from(self.len)))
@@ -86,10 +86,10 @@ impl FrameHeadReader {
 
 /// The header at the front of `bytes`, and how many bytes it has.
 #[inline]
-fn parse(bytes: &[u8]) -> Option<(FrameHead, usize)> {
+fn parse(bytes: &[u8]) -> Option<(Http3FrameHead, usize)> {
     let (number, number_len) = read_varint(bytes)?;
     let (len, len_len) = read_varint(bytes.get(number_len..)?)?;
-    Some((FrameHead { number, len }, number_len + len_len))
+    Some((Http3FrameHead { number, len }, number_len + len_len))
 }
 
 /// Appends the header of a frame.
@@ -123,7 +123,8 @@ mod tests {
         let mut bytes = Vec::new();
         write_frame_head(&mut bytes, frame_type::PRIORITY_UPDATE_REQUEST, 70);
         write_frame_head(&mut bytes, 1 << 40, 1 << 50);
-        let expected = [FrameHead { number: 0xf_0700, len: 70 }, FrameHead { number: 1 << 40, len: 1 << 50 }];
+        let expected =
+            [Http3FrameHead { number: 0xf_0700, len: 70 }, Http3FrameHead { number: 1 << 40, len: 1 << 50 }];
         for size in 1..=bytes.len() {
             let mut reader = FrameHeadReader::new();
             let mut heads = Vec::new();

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::budgets::PeerBudgets;
 use super::fault::{Http3Code, Http3Fault};
-use super::frame::{FrameHead, FrameHeadReader, frame_type};
+use super::frame::{FrameHeadReader, Http3FrameHead, frame_type};
 use super::input::StreamInput;
 use crate::message::rule::Rule;
 use crate::multiplexed::role::Role;
@@ -22,8 +22,8 @@ use crate::multiplexed::role::Role;
 #[derive(Debug)]
 pub struct RequestStream {
     role: Role,
-    phase: Phase,
-    place: Place,
+    phase: MessagePhase,
+    place: RequestPlace,
     header: FrameHeadReader,
     /// Most bytes of a field section.
     section_bytes_max: usize,
@@ -37,7 +37,7 @@ pub struct RequestStream {
 
 /// What may come next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum MessagePhase {
     Head,
     Body,
     Trailers,
@@ -46,7 +46,7 @@ enum Phase {
 
 /// Where the input stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum RequestPlace {
     /// Before, or within, the header of a frame.
     Header,
     /// Within a body.
@@ -55,6 +55,8 @@ enum Place {
     Section { left: usize },
     /// Within a payload that means nothing.
     Skip { left: u64 },
+    /// Nothing is wanted any more.
+    Abandoned,
 }
 
 /// The outcome of one step of [`RequestStream::receive`].
@@ -112,8 +114,8 @@ impl RequestStream {
     pub const fn new(role: Role, section_bytes_max: usize) -> Self {
         Self {
             role,
-            phase: Phase::Head,
-            place: Place::Header,
+            phase: MessagePhase::Head,
+            place: RequestPlace::Header,
             header: FrameHeadReader::new(),
             section_bytes_max,
             section: Vec::new(),
@@ -126,8 +128,22 @@ impl RequestStream {
     /// milliseconds.
     ///
     /// # Errors
-    /// The fault that ends the stream, or the connection.
+    /// The fault that ends the connection, or the stream: then nothing of it is reported any more.
+    #[inline]
     pub fn receive(
+        &mut self,
+        input: StreamInput<'_>,
+        budgets: &mut PeerBudgets,
+        now: u64,
+    ) -> Result<RequestReceived, Http3Fault> {
+        let received = self.receive_next(input, budgets, now);
+        if received.is_err() {
+            self.abandon();
+        }
+        received
+    }
+
+    fn receive_next(
         &mut self,
         input: StreamInput<'_>,
         budgets: &mut PeerBudgets,
@@ -137,26 +153,29 @@ impl RequestStream {
         loop {
             let at = input.bytes.len() - rest.len();
             let event = match self.place {
-                Place::Header => match self.header.read(&mut rest) {
+                RequestPlace::Header => match self.header.read(&mut rest) {
                     Some(head) => self.frame(head, budgets, now)?,
                     None => {
                         let event = if input.is_last { self.end()? } else { None };
                         return Ok(RequestReceived { used: input.bytes.len(), event });
                     }
                 },
+                RequestPlace::Abandoned => {
+                    return Ok(RequestReceived { used: input.bytes.len(), event: None });
+                }
                 _ if rest.is_empty() && input.is_last => return Err(Http3Fault::bad_frame()),
                 _ if rest.is_empty() => return Ok(RequestReceived { used: at, event: None }),
-                Place::Data { left } => Some(self.data_bytes(left, at, &mut rest)),
-                Place::Section { left } => self.section_bytes(left, at, &mut rest),
-                Place::Skip { left } => {
+                RequestPlace::Data { left } => Some(self.data_bytes(left, at, &mut rest)),
+                RequestPlace::Section { left } => self.section_bytes(left, at, &mut rest),
+                RequestPlace::Skip { left } => {
                     let len = left.min(rest.len() as u64);
                     rest = &rest[len as usize..];
-                    self.place = Place::skip(left - len);
+                    self.place = RequestPlace::skip(left - len);
                     None
                 }
             };
             if let Some(mut event) = event {
-                if input.is_last && rest.is_empty() && self.place == Place::Header {
+                if input.is_last && rest.is_empty() && self.place == RequestPlace::Header {
                     self.end_with(&mut event)?;
                 }
                 return Ok(RequestReceived { used: input.bytes.len() - rest.len(), event: Some(event) });
@@ -188,8 +207,8 @@ impl RequestStream {
     /// The head of a response that was reported last is not an interim one: a body may follow.
     pub fn final_head(&mut self) {
         debug_assert!(self.role == Role::Client);
-        if self.phase == Phase::Head {
-            self.phase = Phase::Body;
+        if self.phase == MessagePhase::Head {
+            self.phase = MessagePhase::Body;
         }
     }
 
@@ -207,8 +226,14 @@ impl RequestStream {
 
     /// The request is a CONNECT: nothing but DATA follows (RFC 9114 section 4.4).
     pub fn become_tunnel(&mut self) {
-        self.phase = Phase::Tunnel;
+        self.phase = MessagePhase::Tunnel;
         self.expected = None;
+    }
+
+    /// Nothing of what still arrives is wanted, as behind a response that says so: it is neither checked nor reported.
+    pub fn abandon(&mut self) {
+        self.place = RequestPlace::Abandoned;
+        self.section = Vec::new();
     }
 
     /// Whether the peer has ended its direction.
@@ -219,7 +244,7 @@ impl RequestStream {
     /// A frame begins.
     fn frame(
         &mut self,
-        head: FrameHead,
+        head: Http3FrameHead,
         budgets: &mut PeerBudgets,
         now: u64,
     ) -> Result<Option<RequestEvent>, Http3Fault> {
@@ -238,7 +263,7 @@ impl RequestStream {
             number if frame_type::is_of_http2(number) => Err(Http3Fault::unexpected_frame()),
             _ => {
                 budgets.charge_control(now, Rule::Http3UnknownFrameFlood)?;
-                self.place = Place::skip(head.len);
+                self.place = RequestPlace::skip(head.len);
                 Ok(None)
             }
         }
@@ -247,7 +272,7 @@ impl RequestStream {
     /// DATA begins (RFC 9114 section 7.2.1).
     #[inline]
     fn data(&mut self, len: u64, budgets: &mut PeerBudgets, now: u64) -> Result<(), Http3Fault> {
-        if matches!(self.phase, Phase::Head | Phase::Trailers) {
+        if matches!(self.phase, MessagePhase::Head | MessagePhase::Trailers) {
             return Err(Http3Fault::unexpected_frame());
         }
         if len == 0 {
@@ -256,31 +281,31 @@ impl RequestStream {
         if let Some(expected) = &mut self.expected {
             *expected = expected.checked_sub(len).ok_or(Http3Fault::message(Rule::LengthDiffers))?;
         }
-        self.place = Place::Data { left: len };
+        self.place = RequestPlace::Data { left: len };
         Ok(())
     }
 
     /// HEADERS begins (RFC 9114 section 7.2.2).
     fn headers(&mut self, len: u64) -> Result<Option<RequestEvent>, Http3Fault> {
         match self.phase {
-            Phase::Head if self.role == Role::Server => self.phase = Phase::Body,
-            Phase::Head => {}
-            Phase::Body if self.expected.is_some_and(|left| left > 0) => {
+            MessagePhase::Head if self.role == Role::Server => self.phase = MessagePhase::Body,
+            MessagePhase::Head => {}
+            MessagePhase::Body if self.expected.is_some_and(|left| left > 0) => {
                 return Err(Http3Fault::message(Rule::LengthDiffers));
             }
-            Phase::Body => self.phase = Phase::Trailers,
-            Phase::Trailers | Phase::Tunnel => return Err(Http3Fault::unexpected_frame()),
+            MessagePhase::Body => self.phase = MessagePhase::Trailers,
+            MessagePhase::Trailers | MessagePhase::Tunnel => return Err(Http3Fault::unexpected_frame()),
         }
         self.section.clear();
         match usize::try_from(len) {
             Ok(0) => Ok(Some(self.section_event(SectionPlace::Gathered))),
             Ok(left) if left <= self.section_bytes_max => {
-                self.place = Place::Section { left };
+                self.place = RequestPlace::Section { left };
                 Ok(None)
             }
             // It need not be decoded: a field section of HTTP/3 changes no table.
             _ => {
-                let is_head = self.phase != Phase::Trailers;
+                let is_head = self.phase != MessagePhase::Trailers;
                 let rule = if is_head { Rule::HeadTooLarge } else { Rule::TrailersTooLarge };
                 Err(Http3Fault::Stream { code: Http3Code::EXCESSIVE_LOAD, rule })
             }
@@ -293,8 +318,8 @@ impl RequestStream {
         let len = left.min(rest.len() as u64);
         *rest = &rest[len as usize..];
         self.place = match left - len {
-            0 => Place::Header,
-            left => Place::Data { left },
+            0 => RequestPlace::Header,
+            left => RequestPlace::Data { left },
         };
         RequestEvent::Data { data: at..at + len as usize, ends_stream: false }
     }
@@ -305,19 +330,20 @@ impl RequestStream {
         let (bytes, behind) = rest.split_at(len);
         *rest = behind;
         if len == left {
-            self.place = Place::Header;
+            self.place = RequestPlace::Header;
             if self.section.is_empty() {
                 return Some(self.section_event(SectionPlace::Input(at..at + len)));
             }
         } else {
-            self.place = Place::Section { left: left - len };
+            self.place = RequestPlace::Section { left: left - len };
         }
         self.section.extend_from_slice(bytes);
         (len == left).then(|| self.section_event(SectionPlace::Gathered))
     }
 
     fn section_event(&self, section: SectionPlace) -> RequestEvent {
-        let usage = if self.phase == Phase::Trailers { SectionUse::Trailers } else { SectionUse::Head };
+        let usage =
+            if self.phase == MessagePhase::Trailers { SectionUse::Trailers } else { SectionUse::Head };
         RequestEvent::Section { section, usage, ends_stream: false }
     }
 
@@ -344,7 +370,7 @@ impl RequestStream {
         if self.header.is_within() {
             return Err(Http3Fault::bad_frame());
         }
-        if self.phase == Phase::Head {
+        if self.phase == MessagePhase::Head {
             let rule = Rule::Http3RequestIncomplete;
             return Err(Http3Fault::Stream { code: Http3Code::REQUEST_INCOMPLETE, rule });
         }
@@ -361,7 +387,7 @@ impl RequestStream {
     }
 }
 
-impl Place {
+impl RequestPlace {
     /// Within a payload of this length that means nothing.
     const fn skip(left: u64) -> Self {
         if left == 0 { Self::Header } else { Self::Skip { left } }

@@ -1,9 +1,9 @@
 //! Heads to header blocks: the pseudo-fields, then the fields in the order in which they are given.
 
-use crate::h2::hpack::{BlockEncoder, HpackEncoder};
+use crate::h2::hpack::{BlockLines, HpackEncoder};
 use crate::message::field_writer::{FieldRun, FieldWriter};
 use crate::message::name::FieldName;
-use crate::multiplexed::head::field_lines::FieldLines;
+use crate::multiplexed::head::head_lines::HeadLines;
 use crate::multiplexed::head::pseudo_fields::{RequestPseudoFields, status_digits};
 
 /// Writes one head, or one trailer section, as a header block.
@@ -21,7 +21,7 @@ use crate::multiplexed::head::pseudo_fields::{RequestPseudoFields, status_digits
 /// ```
 #[derive(Debug)]
 pub struct HeadWriter<'a> {
-    fields: FieldLines<BlockEncoder<'a>>,
+    fields: HeadLines<BlockLines<'a>>,
 }
 
 impl<'a> HeadWriter<'a> {
@@ -31,7 +31,7 @@ impl<'a> HeadWriter<'a> {
         out: &'a mut Vec<u8>,
         request: &RequestPseudoFields<'_>,
     ) -> HeadWriter<'a> {
-        let mut lines = BlockEncoder::begin(encoder, out);
+        let mut lines = BlockLines::begin(encoder, out);
         match request.method {
             b"GET" => lines.indexed(2),
             b"POST" => lines.indexed(3),
@@ -55,13 +55,13 @@ impl<'a> HeadWriter<'a> {
         if let Some(protocol) = request.protocol {
             lines.pseudo_field(b":protocol", 0, protocol);
         }
-        HeadWriter { fields: FieldLines::of_request(lines, request.authority) }
+        HeadWriter { fields: HeadLines::of_request(lines, request.authority) }
     }
 
     /// Appends the pseudo-field of a response to `out`, and then its fields. `status` has three digits.
     pub fn response(encoder: &'a mut HpackEncoder, out: &'a mut Vec<u8>, status: u16) -> HeadWriter<'a> {
         debug_assert!((100..=999).contains(&status));
-        let mut lines = BlockEncoder::begin(encoder, out);
+        let mut lines = BlockLines::begin(encoder, out);
         match status {
             200 => lines.indexed(8),
             204 => lines.indexed(9),
@@ -72,12 +72,12 @@ impl<'a> HeadWriter<'a> {
             500 => lines.indexed(14),
             _ => lines.pseudo_field(b":status", 8, &status_digits(status)),
         }
-        HeadWriter { fields: FieldLines::new(lines) }
+        HeadWriter { fields: HeadLines::new(lines) }
     }
 
     /// Appends the fields of a trailer section to `out`.
     pub fn trailers(encoder: &'a mut HpackEncoder, out: &'a mut Vec<u8>) -> HeadWriter<'a> {
-        HeadWriter { fields: FieldLines::new(BlockEncoder::begin(encoder, out)) }
+        HeadWriter { fields: HeadLines::new(BlockLines::begin(encoder, out)) }
     }
 
     /// Leaves fields of this name out when others are copied.

@@ -77,22 +77,22 @@ impl HpackEncoder {
 
 /// Writes the lines of one block.
 #[derive(Debug)]
-pub(in crate::h2) struct BlockEncoder<'a> {
+pub(in crate::h2) struct BlockLines<'a> {
     encoder: &'a mut HpackEncoder,
     out: &'a mut Vec<u8>,
 }
 
-impl<'a> BlockEncoder<'a> {
+impl<'a> BlockLines<'a> {
     /// Begins a block, which is appended to `out`.
     #[inline]
-    pub(in crate::h2) fn begin(encoder: &'a mut HpackEncoder, out: &'a mut Vec<u8>) -> BlockEncoder<'a> {
+    pub(in crate::h2) fn begin(encoder: &'a mut HpackEncoder, out: &'a mut Vec<u8>) -> BlockLines<'a> {
         if let Some(lowest) = encoder.lowest_size_max.take() {
             if lowest < encoder.size_max {
                 integer::write(out, 0x20, 5, lowest);
             }
             integer::write(out, 0x20, 5, encoder.size_max);
         }
-        BlockEncoder { encoder, out }
+        BlockLines { encoder, out }
     }
 
     /// Writes a line of the static table.
@@ -131,13 +131,13 @@ impl<'a> BlockEncoder<'a> {
         let enters_table = pattern == 0x40;
         integer::write(out, pattern, prefix_bits, name_index);
         if name_index == 0 {
-            string::write(out, 0, 7, &line[..name_len], enters_table);
+            string::write_whole(out, &line[..name_len], enters_table);
         }
-        string::write(out, 0, 7, &line[name_len + 2..line.len() - 2], enters_table);
+        string::write_whole(out, &line[name_len + 2..line.len() - 2], enters_table);
     }
 }
 
-impl LineEncoder for BlockEncoder<'_> {
+impl LineEncoder for BlockLines<'_> {
     #[inline]
     fn buf(&mut self) -> &mut Vec<u8> {
         &mut self.encoder.line

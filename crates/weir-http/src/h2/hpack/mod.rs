@@ -9,6 +9,6 @@ mod error;
 
 pub(super) use decoder::HpackBlock;
 pub use decoder::HpackDecoder;
-pub(super) use encoder::BlockEncoder;
+pub(super) use encoder::BlockLines;
 pub use encoder::HpackEncoder;
 pub use error::HpackError;

@@ -3,7 +3,7 @@
 use super::event::PeerEvent;
 use super::{Http3Connection, REQUEST_STREAM_STEP};
 use crate::h3::fault::{Http3Code, Http3Fault};
-use crate::h3::frame::{FrameHead, FrameHeadReader, frame_type, only_varint};
+use crate::h3::frame::{FrameHeadReader, Http3FrameHead, frame_type, only_varint};
 use crate::h3::settings::{Http3Settings, SETTINGS_BYTES_MAX};
 use crate::h3::varint::{VARINT_BYTES_MAX, read_varint};
 use crate::message::field_values::priority::Priority;
@@ -82,8 +82,8 @@ impl Http3Connection {
     }
 
     /// A frame begins.
-    fn control_frame(&mut self, head: FrameHead, now: u64) -> Result<ControlPlace, Http3Fault> {
-        let FrameHead { number, len } = head;
+    fn control_frame(&mut self, head: Http3FrameHead, now: u64) -> Result<ControlPlace, Http3Fault> {
+        let Http3FrameHead { number, len } = head;
         if self.remote.is_none() && number != frame_type::SETTINGS {
             return Err(Http3Fault::connection(Http3Code::MISSING_SETTINGS, Rule::Http3SettingsMissing));
         }

@@ -14,11 +14,12 @@ use super::qpack::{QpackDecoder, QpackEncoder};
 use super::settings::Http3Settings;
 use super::varint::{VARINT_MAX, write_varint};
 use crate::message::rule::Rule;
+use crate::multiplexed::compression::TABLE_BYTES_MAX;
 use crate::multiplexed::role::Role;
 use control::ControlReader;
 
 pub use event::{OwnStream, PeerEvent, PeerReceived, RequestAdmission};
-pub use peer_stream::PeerStream;
+pub use peer_stream::UnidirectionalStream;
 
 /// The ids of streams that clients open for requests are multiples of this (RFC 9000 section 2.1).
 const REQUEST_STREAM_STEP: u64 = 4;
@@ -73,9 +74,13 @@ pub struct Http3Connection {
 }
 
 impl Http3Connection {
-    /// A connection at its beginning. Our settings wait for the control stream. With a random number in `grease`, things that mean nothing go with them, lest
+    /// A connection at its beginning. Our settings wait for the control stream; of the table that they announce, 4 096 bytes are the most. With a random number in `grease`, things that mean nothing go with them, lest
     /// peers rely on their absence (RFC 9114 sections 7.2.4.1 and 7.2.8).
     pub fn new(role: Role, local: &Http3Settings, limits: Http3Limits, grease: Option<u64>) -> Self {
+        let local = Http3Settings {
+            qpack_max_table_capacity: local.qpack_max_table_capacity.min(TABLE_BYTES_MAX as u64),
+            ..*local
+        };
         let mut control_unsent = Vec::with_capacity(64);
         write_varint(&mut control_unsent, peer_stream::CONTROL);
         local.write(grease, &mut control_unsent);
@@ -193,7 +198,7 @@ impl Http3Connection {
     ///
     /// # Errors
     /// The fault of the connection, when the stream must stay open.
-    pub const fn reset(&self, stream: &PeerStream) -> Result<(), Http3Fault> {
+    pub const fn reset(&self, stream: &UnidirectionalStream) -> Result<(), Http3Fault> {
         if stream.is_critical() { Err(Http3Fault::closed_critical_stream()) } else { Ok(()) }
     }
 

@@ -17,12 +17,12 @@ pub(super) const DECODER: u64 = 3;
 
 /// One unidirectional stream that the peer has opened.
 #[derive(Debug, Clone, Copy)]
-pub struct PeerStream {
-    kind: Kind,
+pub struct UnidirectionalStream {
+    kind: PeerStreamKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum PeerStreamKind {
     /// Its type is not whole yet.
     New {
         bytes: [u8; VARINT_BYTES_MAX],
@@ -35,26 +35,26 @@ enum Kind {
     Unknown,
 }
 
-impl Default for PeerStream {
+impl Default for UnidirectionalStream {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl PeerStream {
+impl UnidirectionalStream {
     /// A stream at its beginning.
     pub const fn new() -> Self {
-        Self { kind: Kind::New { bytes: [0; VARINT_BYTES_MAX], len: 0 } }
+        Self { kind: PeerStreamKind::New { bytes: [0; VARINT_BYTES_MAX], len: 0 } }
     }
 
     /// Whether the connection cannot be without it.
     pub const fn is_critical(&self) -> bool {
-        matches!(self.kind, Kind::Control | Kind::Encoder | Kind::Decoder)
+        matches!(self.kind, PeerStreamKind::Control | PeerStreamKind::Encoder | PeerStreamKind::Decoder)
     }
 
     /// Takes the type off the front of `rest`; `None` while it is not whole.
     fn take_type(&mut self, rest: &mut &[u8]) -> Option<u64> {
-        let Kind::New { bytes, len } = &mut self.kind else { return None };
+        let PeerStreamKind::New { bytes, len } = &mut self.kind else { return None };
         while let (Some((&byte, tail)), Some(free)) = (rest.split_first(), bytes.get_mut(usize::from(*len))) {
             *free = byte;
             *rest = tail;
@@ -75,28 +75,28 @@ impl Http3Connection {
     /// The fault of the connection.
     pub fn receive(
         &mut self,
-        stream: &mut PeerStream,
+        stream: &mut UnidirectionalStream,
         input: StreamInput<'_>,
         now: u64,
     ) -> Result<PeerReceived, Http3Fault> {
         let mut rest = input.bytes;
         let mut event = None;
-        if let Kind::New { .. } = stream.kind
+        if let PeerStreamKind::New { .. } = stream.kind
             && let Some(number) = stream.take_type(&mut rest)
         {
             stream.kind = self.open(number, now)?;
-            event = (stream.kind == Kind::Unknown).then_some(PeerEvent::UnknownStream);
+            event = (stream.kind == PeerStreamKind::Unknown).then_some(PeerEvent::UnknownStream);
         }
         match stream.kind {
             // A stream may end before its type is known (RFC 9114 section 6.2).
-            Kind::New { .. } => {}
-            Kind::Unknown => rest = &[],
-            Kind::Control => event = self.receive_control(&mut rest, now)?,
-            Kind::Encoder => {
+            PeerStreamKind::New { .. } => {}
+            PeerStreamKind::Unknown => rest = &[],
+            PeerStreamKind::Control => event = self.receive_control(&mut rest, now)?,
+            PeerStreamKind::Encoder => {
                 self.decoder.receive(rest, &mut self.budgets.instructions, now).map_err(encoder_fault)?;
                 rest = &[];
             }
-            Kind::Decoder => {
+            PeerStreamKind::Decoder => {
                 self.encoder.receive(rest).map_err(|_| {
                     Http3Fault::connection(Http3Code::QPACK_DECODER_STREAM_ERROR, Rule::Http3BadDecoderStream)
                 })?;
@@ -110,17 +110,17 @@ impl Http3Connection {
     }
 
     /// A stream of this type begins.
-    fn open(&mut self, number: u64, now: u64) -> Result<Kind, Http3Fault> {
+    fn open(&mut self, number: u64, now: u64) -> Result<PeerStreamKind, Http3Fault> {
         let (has_one, kind) = match number {
-            CONTROL => (&mut self.has_control, Kind::Control),
-            ENCODER => (&mut self.has_encoder, Kind::Encoder),
-            DECODER => (&mut self.has_decoder, Kind::Decoder),
+            CONTROL => (&mut self.has_control, PeerStreamKind::Control),
+            ENCODER => (&mut self.has_encoder, PeerStreamKind::Encoder),
+            DECODER => (&mut self.has_decoder, PeerStreamKind::Decoder),
             // Only a server pushes, and only what we have allowed (RFC 9114 sections 4.6 and 6.2.2).
             PUSH if self.role == Role::Client => return Err(Http3Fault::bad_id()),
             PUSH => return Err(bad_stream()),
             _ => {
                 self.charge(now, Rule::Http3StreamFlood)?;
-                return Ok(Kind::Unknown);
+                return Ok(PeerStreamKind::Unknown);
             }
         };
         if std::mem::replace(has_one, true) { Err(bad_stream()) } else { Ok(kind) }

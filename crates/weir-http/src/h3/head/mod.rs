@@ -5,7 +5,7 @@
 mod reader;
 mod writer;
 
-pub use reader::{SectionError, SectionProgress, read_request, read_response, read_trailers};
+pub use reader::{SectionError, read_request, read_response, read_trailers};
 pub use writer::SectionWriter;
 
 #[cfg(test)]

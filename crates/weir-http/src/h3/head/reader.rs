@@ -1,7 +1,7 @@
 //! Field sections to heads, and which of their faults break the connection.
 
 use crate::h3::fault::{Http3Code, Http3Fault};
-use crate::h3::qpack::{FieldSection, QpackDecoder, QpackError, QpackSection};
+use crate::h3::qpack::{FieldSection, QpackDecoder, QpackError, QpackSection, SectionProgress};
 use crate::message::fields::Fields;
 use crate::message::limits::{ChunkedLimits, HeadLimits};
 use crate::message::request::RequestHead;
@@ -36,16 +36,6 @@ impl SectionError {
             LinesError::Malformed(rule) => Http3Fault::message(rule),
         }
     }
-}
-
-/// What became of a field section.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SectionProgress {
-    /// It was read.
-    Read,
-    /// It needs entries of the dynamic table that have not come. Nothing was read; it is to be kept, and read again when
-    /// [`QpackDecoder::next_unblocked`] names its stream. Nothing behind it on the stream may be read before.
-    Blocked,
 }
 
 /// Opens a section and lets `read` read its lines; the encoder is told that it was dealt with, whatever became of it.

@@ -5,7 +5,7 @@ use crate::h3::qpack::{QpackEncoder, SectionEncoder};
 use crate::h3::varint::write_varint;
 use crate::message::field_writer::{FieldRun, FieldWriter};
 use crate::message::name::FieldName;
-use crate::multiplexed::head::field_lines::FieldLines;
+use crate::multiplexed::head::head_lines::HeadLines;
 use crate::multiplexed::head::pseudo_fields::{RequestPseudoFields, status_digits};
 
 /// Bytes of the header of the frame, for which room is left: the type, and a length of up to 16 383.
@@ -29,7 +29,7 @@ const HEAD_BYTES: usize = 3;
 #[derive(Debug)]
 #[must_use]
 pub struct SectionWriter<'a> {
-    fields: FieldLines<SectionEncoder<'a>>,
+    fields: HeadLines<SectionEncoder<'a>>,
     /// Where the frame begins in the output.
     start: usize,
 }
@@ -82,7 +82,7 @@ impl<'a> SectionWriter<'a> {
         if let Some(protocol) = request.protocol {
             lines.pseudo_field(b":protocol", None, protocol);
         }
-        SectionWriter { fields: FieldLines::of_request(lines, request.authority), start }
+        SectionWriter { fields: HeadLines::of_request(lines, request.authority), start }
     }
 
     /// Appends the pseudo-field of a response on this stream to `out`, and then its fields. `status` has three digits.
@@ -111,13 +111,13 @@ impl<'a> SectionWriter<'a> {
             500 => lines.indexed(71),
             _ => lines.pseudo_field(b":status", Some(24), &status_digits(status)),
         }
-        SectionWriter { fields: FieldLines::new(lines), start }
+        SectionWriter { fields: HeadLines::new(lines), start }
     }
 
     /// Appends the fields of a trailer section on this stream to `out`.
     pub fn trailers(encoder: &'a mut QpackEncoder, stream: u64, out: &'a mut Vec<u8>) -> SectionWriter<'a> {
         let (start, lines) = Self::begin(encoder, stream, out);
-        SectionWriter { fields: FieldLines::new(lines), start }
+        SectionWriter { fields: HeadLines::new(lines), start }
     }
 
     /// Leaves fields of this name out when others are copied.

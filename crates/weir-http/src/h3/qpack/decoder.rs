@@ -60,6 +60,16 @@ pub struct FieldSection<'a> {
     pub bytes: &'a [u8],
 }
 
+/// What became of a field section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SectionProgress {
+    /// It was read.
+    Read,
+    /// It needs entries of the dynamic table that have not come. Nothing was read; it is to be kept, and read again when
+    /// [`QpackDecoder::next_unblocked`] names its stream. Nothing behind it on the stream may be read before.
+    Blocked,
+}
+
 impl QpackDecoder {
     /// A decoder at the start of a connection, with a table of at most `capacity_max` and 4 096 bytes, for which `blocked_max` streams may wait at once: what
     /// the settings say.
@@ -110,6 +120,28 @@ impl QpackDecoder {
         if self.capacity_max > 0 && self.unsent.len() < UNSENT_BYTES_MAX {
             DecoderInstruction::CancelStream(stream).write(&mut self.unsent);
         }
+    }
+
+    /// Decodes a section and calls `take` with each name and value as it was sent: nothing is checked but what the format demands. It is not for messages,
+    /// which `read_request` and its like read.
+    ///
+    /// # Errors
+    /// What is wrong with the section, behind the fields that were given already.
+    pub fn decode_fields(
+        &mut self,
+        section: FieldSection<'_>,
+        mut take: impl FnMut(&[u8], &[u8]),
+    ) -> Result<SectionProgress, QpackError> {
+        let stream = section.stream;
+        let Some(lines) = self.open(section)? else { return Ok(SectionProgress::Blocked) };
+        let required = lines.required();
+        lines.decode(&mut Vec::new(), |text, line| {
+            take(&text[..line.name_len], &text[line.name_len + 2..text.len() - 2]);
+            text.clear();
+            Ok::<(), QpackError>(())
+        })?;
+        self.acknowledge(stream, required);
+        Ok(SectionProgress::Read)
     }
 
     /// Reads the prefix of a section; `None` when it has to wait.

@@ -258,7 +258,7 @@ impl<'a> SectionEncoder<'a> {
             Some(index) => integer::write(out, 0xc0, 6, index),
             None => string::write(out, 0x40, 5, &line[..name_len].to_ascii_lowercase(), true),
         }
-        string::write(out, 0, 7, &line[name_len + 2..line.len() - 2], true);
+        string::write_whole(out, &line[name_len + 2..line.len() - 2], true);
     }
 
     /// Writes the line as a literal, which no proxy may index if it is secret (section 4.5.4).
@@ -269,7 +269,7 @@ impl<'a> SectionEncoder<'a> {
             Some(index) => integer::write(out, 0x50 | never << 5, 4, index),
             None => string::write(out, 0x20 | never << 4, 3, &line[..name_len], false),
         }
-        string::write(out, 0, 7, &line[name_len + 2..line.len() - 2], false);
+        string::write_whole(out, &line[name_len + 2..line.len() - 2], false);
     }
 }
 

@@ -6,6 +6,7 @@ use crate::multiplexed::compression::integer;
 use crate::multiplexed::compression::string::CodedString;
 
 /// One instruction.
+#[derive(Clone, Copy)]
 pub(super) enum EncoderInstruction<'a> {
     SetCapacity(usize),
     Insert {
@@ -17,6 +18,7 @@ pub(super) enum EncoderInstruction<'a> {
 }
 
 /// Where the name of an entry is.
+#[derive(Clone, Copy)]
 pub(super) enum InsertedName<'a> {
     Static(usize),
     /// In the entry that came in as the last but so many.

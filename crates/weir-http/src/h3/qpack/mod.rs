@@ -14,7 +14,7 @@ mod long_integer;
 mod error;
 
 pub(super) use decoder::QpackSection;
-pub use decoder::{FieldSection, QpackDecoder};
+pub use decoder::{FieldSection, QpackDecoder, SectionProgress};
 pub use encoder::QpackEncoder;
 pub(super) use encoder::SectionEncoder;
 pub use error::QpackError;

@@ -50,7 +50,7 @@ impl EncoderTable {
     }
 
     /// How many lines were added since this one; `None` when it is not in the table.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(&self, line: &[u8], hash: u32) -> Option<usize> {
         let slots = (0..PROBES).map(|probe| self.slots[slot(hash, probe)]);
         slots.filter(|slot| slot.tag == tag(hash)).map(|slot| self.age(slot)).find(|&age| {

@@ -44,6 +44,7 @@ pub(crate) const fn counted_bytes(line_len: usize) -> usize {
 
 impl LineClass {
     /// The class of a line whose name has this length.
+    #[inline(always)]
     pub(crate) fn new(line: &[u8], name_len: usize) -> LineClass {
         match classify_name(line, name_len) {
             Ok(name) => LineClass { name, broken: None }.with_value(line, name_len),

@@ -13,7 +13,7 @@ pub(crate) struct CodedString<'a> {
 impl<'a> CodedString<'a> {
     /// Takes the string off the front of `rest`. The byte before has the length in its last `prefix_bits`, and above them the bit that says whether the
     /// string is Huffman-coded.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(first: u8, prefix_bits: u32, rest: &mut &'a [u8]) -> Result<Self, CodingError> {
         let len = integer::read(first, prefix_bits, rest)?;
         let Some((bytes, tail)) = rest.split_at_checked(len) else { return Err(CodingError::Truncated) };
@@ -52,7 +52,7 @@ pub(crate) fn append_whole(rest: &mut &[u8], text: &mut Vec<u8>) -> Result<(), C
 }
 
 /// Appends a string, Huffman-coded where that is allowed and shorter. `pattern` has the bits above the length and the bit before it.
-#[inline]
+#[inline(always)]
 pub(crate) fn write(out: &mut Vec<u8>, pattern: u8, prefix_bits: u32, string: &[u8], may_be_coded: bool) {
     if may_be_coded {
         let len = huffman::encoded_len(string);
@@ -63,4 +63,10 @@ pub(crate) fn write(out: &mut Vec<u8>, pattern: u8, prefix_bits: u32, string: &[
     }
     integer::write(out, pattern, prefix_bits, string.len());
     out.extend_from_slice(string);
+}
+
+/// The same, of a string whose first byte has nothing but its length.
+#[inline]
+pub(crate) fn write_whole(out: &mut Vec<u8>, string: &[u8], may_be_coded: bool) {
+    write(out, 0, 7, string, may_be_coded);
 }

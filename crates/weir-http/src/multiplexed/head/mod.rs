@@ -6,4 +6,4 @@ pub(crate) mod response;
 pub(crate) mod trailers;
 pub(crate) mod section;
 pub(crate) mod pseudo_fields;
-pub(crate) mod field_lines;
+pub(crate) mod head_lines;

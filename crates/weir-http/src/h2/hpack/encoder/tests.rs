@@ -6,7 +6,7 @@ use crate::h2::hpack::HpackDecoder;
 /// The block of fields.
 fn block(encoder: &mut HpackEncoder, fields: &[(&str, &str)]) -> Vec<u8> {
     let mut out = Vec::new();
-    let mut lines = BlockEncoder::begin(encoder, &mut out);
+    let mut lines = BlockLines::begin(encoder, &mut out);
     for (name, value) in fields {
         lines.field_with(name.as_bytes(), |out| out.extend_from_slice(value.as_bytes()));
     }

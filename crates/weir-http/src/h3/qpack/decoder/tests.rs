@@ -75,3 +75,203 @@ fn the_examples_of_the_rfc() {
         ]
     );
 }
+
+/// An instruction that inserts a line.
+fn insertion(name: &str, value: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    string::write(&mut out, 0x40, 5, name.as_bytes(), false);
+    string::write_whole(&mut out, value.as_bytes(), true);
+    out
+}
+
+/// A decoder with a table of 4 096 bytes and these lines in it.
+fn filled(lines: &[(&str, &str)]) -> QpackDecoder {
+    let mut decoder = decoder(2);
+    assert_eq!(insert(&mut decoder, b"\x3f\xe1\x1f"), Ok(vec![]));
+    for (name, value) in lines {
+        assert_eq!(insert(&mut decoder, &insertion(name, value)), Ok(vec![1]));
+    }
+    decoder
+}
+
+#[test]
+fn every_representation() {
+    let mut decoder = filled(&[("a", "1"), ("b", "2"), ("c", "3")]);
+    // Three insertions, base 2: before it are `b` and `a`, behind it is `c`.
+    for (bytes, expected) in [
+        (&b"\x04\x80\xd1"[..], ":method: GET|"),
+        (b"\x04\x80\xff\x23", "x-frame-options: sameorigin|"),
+        (b"\x04\x80\x80\x81", "b: 2|a: 1|"),
+        (b"\x04\x80\x10", "c: 3|"),
+        (b"\x04\x80\x5f\x50\x01x", "user-agent: x|"),
+        (b"\x04\x80\x7f\x50\x01x", "user-agent: x|"),
+        (b"\x04\x80\x40\x01x\x61\x01y", "b: x|a: y|"),
+        (b"\x04\x80\x00\x01x\x08\x01y", "c: x|c: y|"),
+        (b"\x04\x80\x21d\x014\x31e\x81\x0f", "d: 4|e: 1|"),
+        (b"\x04\x80", ""),
+    ] {
+        assert_eq!(read(&mut decoder, 0, bytes), Ok(Some(expected.into())), "{bytes:?}");
+        assert_eq!(std::mem::take(decoder.unsent()), [0x80], "each needs insertions, whatever is in it");
+    }
+}
+
+#[test]
+fn sections_that_cannot_be_decoded() {
+    for (bytes, error) in [
+        (&b""[..], QpackError::Truncated),
+        (b"\x00", QpackError::Truncated),
+        (b"\x00\x00\x51", QpackError::Truncated),
+        (b"\x00\x00\x51\x05abc", QpackError::Truncated),
+        (b"\x00\x00\xff", QpackError::Truncated),
+        (b"\x00\x00\x23ab", QpackError::Truncated),
+        (b"\x00\x00\xff\xff\xff\xff\xff\xff\x00", QpackError::IntegerTooLong),
+        (b"\x00\x00\x51\x81\x00", QpackError::BadPadding),
+        (b"\x00\x00\x51\x84\xff\xff\xff\xff", QpackError::EndOfString),
+        // Behind the static table.
+        (b"\x00\x00\xff\x24", QpackError::BadIndex),
+        (b"\x00\x00\x5f\x54\x00", QpackError::BadIndex),
+        // It says that it needs nothing.
+        (b"\x00\x00\x80", QpackError::BadIndex),
+        (b"\x00\x05\x80", QpackError::BadIndex),
+        (b"\x00\x00\x10", QpackError::BadIndex),
+        (b"\x00\x00\x00\x00", QpackError::BadIndex),
+        // It says that it needs the first only.
+        (b"\x02\x00\x10", QpackError::BadIndex),
+        (b"\x02\x01\x80", QpackError::BadIndex),
+        (b"\x02\x00\x81", QpackError::BadIndex),
+        (b"\x02\x00\x41\x00", QpackError::BadIndex),
+        (b"\x02\x81\x80", QpackError::BadBase),
+        (b"\xff\xff\x7f\x00", QpackError::BadInsertCount),
+    ] {
+        let mut decoder = filled(&[("a", "1"), ("b", "2")]);
+        assert_eq!(read(&mut decoder, 0, bytes), Err(error), "{bytes:?}");
+    }
+}
+
+#[test]
+fn entries_that_are_gone_cannot_be_referred_to() {
+    let mut decoder = filled(&[("a", "1"), ("b", "2")]);
+    // Room for one.
+    assert_eq!(insert(&mut decoder, b"\x3f\x03"), Ok(vec![]));
+    assert_eq!(table(&decoder), ["b: 2\r\n"]);
+    assert_eq!(read(&mut decoder, 0, b"\x03\x00\x80"), Ok(Some("b: 2|".into())));
+    assert_eq!(read(&mut decoder, 0, b"\x03\x00\x81"), Err(QpackError::BadIndex));
+}
+
+#[test]
+fn instructions_that_cannot_be_followed() {
+    for (input, error) in [
+        // 4 097 bytes.
+        (&b"\x3f\xe2\x1f"[..], QpackError::CapacityTooLarge),
+        (b"\xff\x24\x00", QpackError::BadIndex),
+        (b"\x81\x00", QpackError::BadIndex),
+        (b"\x01", QpackError::BadIndex),
+        (b"\x3f\xff\xff\xff\xff\xff\xff\x00", QpackError::IntegerTooLong),
+        (b"\xc1\x84\xff\xff\xff\xff", QpackError::EndOfString),
+        // Ten bytes are not even enough for an entry without a name.
+        (b"\x2a\x40\x00", QpackError::EntryTooLarge),
+    ] {
+        let mut decoder = filled(&[("a", "1")]);
+        assert_eq!(insert(&mut decoder, input), Err(error), "{input:?}");
+        for size in 1..input.len() {
+            let mut decoder = filled(&[("a", "1")]);
+            let mut pieces = input.chunks(size).map(|piece| insert(&mut decoder, piece));
+            assert_eq!(pieces.find_map(Result::err), Some(error), "{input:?}");
+        }
+    }
+    let mut decoder = QpackDecoder::new(0, 0);
+    assert_eq!(insert(&mut decoder, b"\x20"), Ok(vec![]), "a capacity of nothing is allowed");
+    assert_eq!(insert(&mut decoder, &insertion("a", "1")), Err(QpackError::EntryTooLarge));
+    assert_eq!(read(&mut decoder, 0, b"\x02\x00\x80"), Err(QpackError::BadInsertCount));
+}
+
+#[test]
+fn an_entry_may_come_from_one_that_goes_for_it() {
+    let mut decoder = decoder(0);
+    assert_eq!(insert(&mut decoder, b"\x3f\x03"), Ok(vec![]));
+    assert_eq!(insert(&mut decoder, &insertion("a", "1")), Ok(vec![1]));
+    assert_eq!(insert(&mut decoder, b"\x00"), Ok(vec![1]));
+    assert_eq!(insert(&mut decoder, b"\x80\x012"), Ok(vec![1]));
+    assert_eq!(table(&decoder), ["a: 2\r\n"]);
+    assert_eq!(read(&mut decoder, 0, b"\x03\x00\x80"), Err(QpackError::BadIndex), "it is gone");
+    assert_eq!(read(&mut decoder, 0, b"\x04\x00\x80"), Ok(Some("a: 2|".into())));
+}
+
+#[test]
+fn instructions_come_in_pieces_of_any_size() {
+    let input =
+        [&b"\x3f\xe1\x1f"[..], &insertion("name", &"value".repeat(30)), b"\xc1\x02/a\x00\x81\x01x"].concat();
+    let mut whole = decoder(0);
+    assert_eq!(insert(&mut whole, &input), Ok(vec![4]));
+    for size in 1..input.len() {
+        let mut decoder = decoder(0);
+        let mut increments = 0;
+        for piece in input.chunks(size) {
+            increments += insert(&mut decoder, piece).unwrap().iter().map(|by| u64::from(*by)).sum::<u64>();
+        }
+        assert_eq!((table(&decoder), increments), (table(&whole), 4), "{size}");
+        assert!(decoder.partial.is_empty());
+    }
+}
+
+#[test]
+fn an_instruction_without_end_is_given_up() {
+    let mut decoder = decoder(0);
+    insert(&mut decoder, b"\x3f\xe1\x1f\x5f\x80\x80\x80\x7f").unwrap();
+    let outcome = (0..100).map(|_| insert(&mut decoder, &[b'x'; 1_000])).find_map(Result::err);
+    assert_eq!(outcome, Some(QpackError::InstructionTooLong));
+}
+
+#[test]
+fn only_so_many_streams_wait_and_with_so_many_bytes() {
+    let mut decoder = filled(&[]);
+    let section = b"\x02\x00\x80";
+    assert_eq!(read(&mut decoder, 0, section), Ok(None));
+    assert_eq!(read(&mut decoder, 4, section), Ok(None));
+    assert_eq!(read(&mut decoder, 4, section), Ok(None), "the same again");
+    assert_eq!(read(&mut decoder, 8, section), Err(QpackError::TooManyBlocked));
+    decoder.cancel(4);
+    assert_eq!(read(&mut decoder, 8, section), Ok(None));
+    insert(&mut decoder, &insertion("a", "1")).unwrap();
+    assert_eq!([(); 3].map(|()| decoder.next_unblocked()), [Some(0), Some(8), None]);
+
+    let mut decoder = QpackDecoder::new(4_096, 100);
+    let section = [&section[..], &[b'x'; 32_000]].concat();
+    let outcomes: Vec<_> = (0..6).map(|stream| read(&mut decoder, stream, &section)).collect();
+    assert_eq!(outcomes[3..], [Ok(None), Err(QpackError::BlockedTooLarge), Err(QpackError::BlockedTooLarge)]);
+    let mut decoder = QpackDecoder::new(4_096, 0);
+    assert_eq!(read(&mut decoder, 0, b"\x02\x00\x80"), Err(QpackError::TooManyBlocked));
+}
+
+#[test]
+fn instructions_draw_from_a_budget() {
+    let mut decoder = filled(&[("a", "1")]);
+    let mut budget = Bucket::new(10, 1);
+    assert_eq!(decoder.receive(&[0; 10], &mut budget, 0), Ok(()));
+    assert_eq!(decoder.receive(&[0; 1], &mut budget, 0), Err(QpackError::TooManyInstructions));
+}
+
+#[test]
+fn what_the_peer_does_not_read_is_bounded() {
+    let mut decoder = filled(&[("a", "1")]);
+    let mut read = || decoder.open(FieldSection { stream: 1 << 60, bytes: b"\x02\x00\x80" }).map(|_| ());
+    assert_eq!(read(), Ok(()));
+    for _ in 0..UNSENT_BYTES_MAX {
+        decoder.acknowledge(0, 1);
+    }
+    let mut read = || decoder.open(FieldSection { stream: 0, bytes: b"\x02\x00\x80" }).map(|_| ());
+    assert_eq!(read(), Err(QpackError::TooMuchUnsent));
+    decoder.cancel(4);
+    assert_eq!(decoder.unsent().len(), UNSENT_BYTES_MAX);
+    assert_eq!(decoder.receive(b"\x00", &mut { PLENTY }, 0), Err(QpackError::TooMuchUnsent));
+}
+
+#[test]
+fn an_acknowledged_section_acknowledges_its_insertions() {
+    let mut decoder = filled(&[]);
+    let all = [insertion("a", "1"), insertion("b", "2")].concat();
+    assert_eq!(insert(&mut decoder, &all), Ok(vec![2]), "both at once");
+    assert_eq!(read(&mut decoder, 4, b"\x03\x00\x80"), Ok(Some("b: 2|".into())));
+    assert_eq!(std::mem::take(decoder.unsent()), [0x84]);
+    assert_eq!(insert(&mut decoder, &insertion("c", "3")), Ok(vec![1]));
+}

@@ -9,27 +9,27 @@ use crate::multiplexed::compression::line_encoder::LineEncoder;
 
 /// Writes fields as lines. Names may be given in any mixture of upper and lower case. Fields about a connection of HTTP/1 are left out.
 #[derive(Debug)]
-pub(crate) struct FieldLines<L> {
+pub(crate) struct HeadLines<L> {
     pub(crate) lines: L,
     /// Fields that are not copied.
     left_out: FieldSet,
 }
 
-impl<L: LineEncoder> FieldLines<L> {
+impl<L: LineEncoder> HeadLines<L> {
     /// Behind pseudo-fields that name no authority.
     #[inline]
-    pub(crate) const fn new(lines: L) -> FieldLines<L> {
-        FieldLines { lines, left_out: FieldSet::EMPTY }
+    pub(crate) const fn new(lines: L) -> HeadLines<L> {
+        HeadLines { lines, left_out: FieldSet::EMPTY }
     }
 
     /// Behind the pseudo-fields of a request with this authority: a Host field says again what it says.
     #[inline]
-    pub(crate) fn of_request(lines: L, authority: &[u8]) -> FieldLines<L> {
+    pub(crate) fn of_request(lines: L, authority: &[u8]) -> HeadLines<L> {
         let left_out = match authority {
             b"" => FieldSet::EMPTY,
             _ => FieldSet::new(&[FieldName::Host]),
         };
-        FieldLines { lines, left_out }
+        HeadLines { lines, left_out }
     }
 
     /// Leaves fields of this name out when others are copied.
@@ -61,7 +61,7 @@ impl<L: LineEncoder> FieldLines<L> {
     }
 }
 
-impl<L: LineEncoder> FieldWriter for FieldLines<L> {
+impl<L: LineEncoder> FieldWriter for HeadLines<L> {
     #[inline]
     fn field(&mut self, name: &[u8], value: &[u8]) {
         if !self.drops(name) {
