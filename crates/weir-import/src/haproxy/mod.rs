@@ -20,7 +20,7 @@ mod parse;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
-use crate::document::Draft;
+use crate::document::{Draft, DraftTable};
 use crate::report::Ledger;
 use crate::source::{ImportError, SourceFiles, Statement, StatementId};
 use acl::{AclCondition, AclConditions, HaproxyMapEntries, MapUse, Surroundings, TableFacts, VariableValue};
@@ -194,6 +194,24 @@ struct SharedState {
     slots: HashMap<u8, String>,
 }
 
+impl SharedState {
+    /// What conditions of a section may refer to.
+    fn around<'a>(&'a self, files: &'a dyn SourceFiles, section: &'a str) -> Surroundings<'a> {
+        Surroundings {
+            files,
+            tables: &self.tables,
+            tables_are_known: !section.is_empty(),
+            section,
+            frontend: None,
+            slots: HashMap::new(),
+            maps: &self.maps,
+            variables: &self.variables,
+            trusts_peers: self.trusts_peers,
+            captures: &[],
+        }
+    }
+}
+
 /// What faces servers, and the sections that face clients.
 #[derive(Default)]
 struct ServerSide<'s> {
@@ -274,17 +292,7 @@ impl<'s> HaproxyImport<'s, '_> {
     }
 
     fn around<'a>(&'a self, state: &'a SharedState, section: &'a str) -> Surroundings<'a> {
-        Surroundings {
-            files: self.files,
-            tables: &state.tables,
-            tables_are_known: !section.is_empty(),
-            section,
-            slots: HashMap::new(),
-            maps: &state.maps,
-            variables: &state.variables,
-            trusts_peers: state.trusts_peers,
-            captures: &[],
-        }
+        state.around(self.files, section)
     }
 
     /// Whether `option forwardfor except` makes trusted proxies; behind PROXY headers, the peer is not who HAProxy takes for it.
@@ -313,7 +321,9 @@ impl<'s> HaproxyImport<'s, '_> {
             false => state.captures.values().next(),
         };
         let captures = captures.map_or(&[][..], Vec::as_slice);
-        let around = Surroundings { slots: slots.clone(), captures, ..self.around(state, proxy.name) };
+        let frontend = Some(proxy.name).filter(|_| proxy.is_frontend());
+        let around =
+            Surroundings { slots: slots.clone(), captures, frontend, ..self.around(state, proxy.name) };
         let conditions = AclConditions::new(self.ledger, &proxy.all(&["acl"]), around);
         let increments = tables::increments(proxy, &conditions, &slots);
         let rules = rules::read(proxy, &conditions, &self.users, before);
@@ -419,17 +429,8 @@ impl<'s> HaproxyImport<'s, '_> {
         let mut taken = Vec::new();
         for ReadSection { index, rules, targets, .. } in &servers.frontends {
             let proxy = &self.proxies[*index];
-            let around = Surroundings {
-                files: self.files,
-                tables: &state.tables,
-                tables_are_known: true,
-                section: proxy.name,
-                slots: HashMap::new(),
-                maps: &state.maps,
-                variables: &state.variables,
-                trusts_peers: state.trusts_peers,
-                captures: &[],
-            };
+            let around =
+                Surroundings { frontend: Some(proxy.name), ..state.around(self.files, proxy.name) };
             let groups = frontend::groups(proxy, &self.global, self.files);
             let only_page = targets.is_empty() && rules.terminals.is_empty();
             let address = groups.first().and_then(|group| group.address()).filter(|_| only_page);
@@ -454,6 +455,10 @@ impl<'s> HaproxyImport<'s, '_> {
     fn settle_page(&self, index: usize) {
         let proxy = &self.proxies[index];
         let _ = proxy.is_tcp();
+        for line in proxy.innermost(&["log"]) {
+            self.ledger.words(line).rest();
+            self.ledger.approximated(line, "requests of the status page have no lines in the log");
+        }
         for line in proxy.header.children() {
             if !self.ledger.is_settled(line)
                 && ["mode", "maxconn", "timeout", "log", "option", "default_backend", "balance", "no"]
@@ -476,7 +481,7 @@ impl<'s> HaproxyImport<'s, '_> {
             let formats = ["httplog", "tcplog", "httpslog"];
             let has_format = formats.iter().any(|name| proxy.option(name).is_some())
                 || proxy.one(&["log-format"]).is_some();
-            let names = has_format && !proxy.all(&["log"]).is_empty();
+            let names = has_format && !proxy.all(&["log"]).is_empty() || self.names_servers();
             let mut ports = Vec::new();
             for bind in proxy.all(&["bind"]) {
                 let written = bind.words.get(1).map_or("", |word| word.text.as_str());
@@ -495,16 +500,37 @@ impl<'s> HaproxyImport<'s, '_> {
         all
     }
 
+    /// The first line that has a text in it.
+    fn line_with(&self, text: &str) -> Option<&'s Statement> {
+        let lines = self.proxies.iter().flat_map(ProxySection::lines);
+        let has_text = |line: &&'s Statement| line.words.iter().any(|word| word.text.contains(text));
+        lines.filter(has_text).min_by_key(|line| line.id)
+    }
+
+    /// Whether a rule asks for the name of a server.
+    fn names_servers(&self) -> bool {
+        let rules = self.proxies.iter().flat_map(|proxy| proxy.all(&["http-request", "http-response", "http-after-response", "acl", "use_backend"]));
+        let asks = |text: &str| text.contains("srv_name") || text.ends_with("%s") || text.contains("%s ");
+        rules.into_iter().any(|line| line.words.iter().any(|word| asks(&word.text)))
+    }
+
     fn maps(&mut self, state: &SharedState) {
         for map in state.maps.borrow().iter() {
+            let from = self.line_with(&map.written);
             let table = self.draft.table(&["map", &map.name]);
+            if let Some(from) = from {
+                *table = DraftTable::silently_of(from);
+            }
             table.set_plain("source", map.source.clone());
             if let Some(default) = &map.default {
                 table.set_plain("default", literal(default));
             }
             match &map.entries {
                 HaproxyMapEntries::File { path, kind } => {
-                    table.set_plain("file", literal(path));
+                    match from {
+                        Some(from) => table.set_beside("file", literal(path), from),
+                        None => table.set_plain("file", literal(path)),
+                    }
                     if *kind != "exact" {
                         table.set_plain("file_kind", *kind);
                     }

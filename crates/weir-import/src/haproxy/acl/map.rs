@@ -36,6 +36,7 @@ pub(super) fn looked_up(
         entries: HaproxyMapEntries::File { path: file.to_owned(), kind },
         default: default.map(|text| text.replace('{', "{{").replace('}', "}}")),
         ignore_case,
+        written: file.to_owned(),
     };
     let mut sample = value_of(&around.use_map(used));
     if name == "map_dom" {
@@ -58,12 +59,13 @@ pub(super) fn replaced(
     }
     match first_match(pattern, replacement, flags.contains('i')) {
         Err(reason) => AclSample::unknown(reason),
-        Ok((pattern, value)) => {
+        Ok((made, value)) => {
             let used = MapUse {
+                written: pattern.to_owned(),
                 name: "replaced".to_owned(),
                 default: Some(source.clone()),
                 source,
-                entries: HaproxyMapEntries::Regex { pattern, value },
+                entries: HaproxyMapEntries::Regex { pattern: made, value },
                 ignore_case: false,
             };
             value_of(&around.use_map(used))
@@ -96,6 +98,7 @@ pub(super) fn part(
         entries: HaproxyMapEntries::Regex { pattern, value: "{match.1}".to_owned() },
         default: None,
         ignore_case: false,
+        written: format!("{name}({number}"),
     };
     value_of(&around.use_map(used))
 }

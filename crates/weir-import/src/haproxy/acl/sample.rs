@@ -115,7 +115,10 @@ fn fetch(call: &SampleCall<'_>, around: &Surroundings<'_>) -> AclSample {
         "var" => variable(argument, around),
         "unique-id" => AclSample::of(SampleKind::Unknown("there is no condition on the id of a request".to_owned()), Some("{request_id}".to_owned())),
         "be_name" => AclSample::text("upstream", "upstream"),
-        "fe_name" => AclSample::text("listener", "listener"),
+        "fe_name" => match around.frontend {
+            Some(name) => AclSample::of(SampleKind::Literal(name.to_owned()), Some(super::super::output::literal_in_template(name))),
+            None => AclSample::text("listener", "listener").noted("a section with several kinds of addresses is several listeners, each with a name of its own"),
+        },
         "srv_name" => AclSample::text("server", "server"),
         "fc_pp_authority" => AclSample::text("proxy.authority", "proxy.authority"),
         "ver" | "req_ver" => AclSample::of(SampleKind::Unknown("there is no condition on the version of HTTP by its number".to_owned()), None),

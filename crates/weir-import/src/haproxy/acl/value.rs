@@ -40,6 +40,8 @@ pub(in crate::haproxy) struct Surroundings<'c> {
     pub(in crate::haproxy) tables_are_known: bool,
     /// The section itself.
     pub(in crate::haproxy) section: &'c str,
+    /// The name of the section, where it faces clients.
+    pub(in crate::haproxy) frontend: Option<&'c str>,
     /// The table that each slot of `track-sc0` and so on counts in.
     pub(in crate::haproxy) slots: HashMap<u8, String>,
     /// Maps that are asked for.
@@ -117,6 +119,8 @@ pub(in crate::haproxy) struct MapUse {
     /// A text with placeholders.
     pub(in crate::haproxy) default: Option<String>,
     pub(in crate::haproxy) ignore_case: bool,
+    /// A part of the line that asks for it.
+    pub(in crate::haproxy) written: String,
 }
 
 /// What is in a map.
@@ -132,7 +136,9 @@ impl Surroundings<'_> {
     /// Notes that a map is used, and says what it is called: one that says the same is used again.
     pub(in crate::haproxy) fn use_map(&self, used: MapUse) -> String {
         let mut maps = self.maps.borrow_mut();
-        let same = |known: &&MapUse| MapUse { name: used.name.clone(), ..(*known).clone() } == used;
+        let same = |known: &&MapUse| {
+            MapUse { name: used.name.clone(), written: used.written.clone(), ..(*known).clone() } == used
+        };
         if let Some(known) = maps.iter().find(same) {
             return known.name.clone();
         }

@@ -14,6 +14,7 @@ use routing::{FrontendRoute, FrontendRoutes};
 
 use super::acl::{AclCondition, AclSubject, AtomTest, ListenerFacts, Surroundings};
 use super::address::free_name;
+use super::format::FormatUse;
 use super::output::{Keys, literal};
 use super::process::GlobalFacts;
 use super::proxy::{ProxySection, time_text};
@@ -58,7 +59,7 @@ pub(super) fn listeners<'s>(
         };
         let name = free_name(&wanted, taken);
         taken.push(name.clone());
-        let keys = listener(parts, &group, around, draft);
+        let keys = listener(parts, &group, &name, around, draft);
         if keys.has("upstream") || !keys.routes.is_empty() {
             listeners.push((name, keys));
         } else {
@@ -74,6 +75,7 @@ pub(super) fn listeners<'s>(
 fn listener<'s>(
     parts: &FrontendParts<'_, 's>,
     group: &BindGroup<'s>,
+    name: &str,
     around: &Surroundings<'_>,
     draft: &mut Draft,
 ) -> Keys<'s> {
@@ -87,7 +89,8 @@ fn listener<'s>(
         keys.set("protocol", "tcp", proxy.one(&["mode"]).unwrap_or(proxy.header));
     }
     connections(proxy, parts.global, &mut keys);
-    if let Some(log) = logs::access_log(proxy, parts.global, facts.tls, around) {
+    let usage = FormatUse::Log { tcp: facts.tcp, tls: facts.tls, renamed: name != proxy.name };
+    if let Some(log) = logs::access_log(proxy, parts.global, usage, around) {
         keys.extend(&log);
     }
     silent(parts.rules, facts, &mut keys);

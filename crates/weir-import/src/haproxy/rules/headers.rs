@@ -232,6 +232,7 @@ impl<'s> RuleReader<'_, 's, '_> {
             },
             default: None,
             ignore_case: false,
+            written: pattern.clone(),
         };
         let map = self.conditions.around.use_map(used);
         Ok((format!("{{map.{map}}}"), Some(pattern)))
