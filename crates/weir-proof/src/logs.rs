@@ -169,6 +169,11 @@ pub(crate) fn compare(theirs: &LogLines, ours: &LogLines, declared: &[u32], repo
             weir: weir.to_owned(),
         };
         let (mut their, mut our) = (their.clone(), our.clone());
+        let of_page = take_page_lines(&mut their, &mut our, &report.page_sections());
+        if of_page > 0 {
+            let lines = difference(&format!("{of_page} lines"), "0 lines");
+            report.add(DifferenceVerdict::Deliberate, "stats", line, "requests of the status page", &lines);
+        }
         let counts = (their.len(), our.len());
         their.retain(|line| {
             our.iter().position(|other| other == line).map(|at| our.swap_remove(at)).is_none()
@@ -192,6 +197,24 @@ pub(crate) fn compare(theirs: &LogLines, ours: &LogLines, declared: &[u32], repo
     }
 }
 
+/// Takes out the lines of requests of the status page, which is an address of its own with Weir, and has no lines; how many they are.
+fn take_page_lines(their: &mut Vec<String>, our: &mut Vec<String>, sections: &[String]) -> usize {
+    let is_of_page = |line: &String| {
+        let mut words = line.split(' ').skip_while(|word| *word != "[#]").skip(1);
+        line.contains("/<STATS>")
+            || words.next().is_some_and(|name| sections.iter().any(|section| section == name.trim_end_matches('~')))
+    };
+    let before = their.len();
+    their.retain(|line| {
+        let is_of_page = is_of_page(line);
+        if is_of_page && let Some(at) = our.iter().position(|other| quoted(other) == quoted(line)) {
+            our.swap_remove(at);
+        }
+        !is_of_page
+    });
+    before - their.len()
+}
+
 /// Whether lines differ in nothing but a user that the client names and that none of the programs has admitted.
 fn is_unproved_user(their: &str, our: &str) -> bool {
     let (their, our): (Vec<&str>, Vec<&str>) = (their.split(' ').collect(), our.split(' ').collect());
@@ -206,7 +229,19 @@ fn quoted(line: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::{bare, is_unproved_user, masked, of_haproxy, without_echo_size};
+    use super::{bare, is_unproved_user, masked, of_haproxy, take_page_lines, without_echo_size};
+
+    #[test]
+    fn requests_of_the_status_page_have_no_lines() {
+        let mut theirs = vec![
+            "a [#] web stats/<STATS> # 200 \"GET /s H\"".to_owned(),
+            "a [#] page page/<NOSRV> # 503 \"GET /x H\"".to_owned(),
+            "a [#] web app # 200 \"GET /x H\"".to_owned(),
+        ];
+        let mut ours = vec!["a [#] web <NOSRV> # 503 \"GET /s H\"".to_owned(), theirs[2].clone()];
+        assert_eq!(take_page_lines(&mut theirs, &mut ours, &["page".to_owned()]), 2);
+        assert_eq!((theirs.len(), ours.len()), (1, 1));
+    }
 
     #[test]
     fn what_is_of_the_moment_is_masked() {

@@ -79,6 +79,30 @@ impl ProofReport {
         index.and_then(|index| u32::try_from(index + 1).ok()).unwrap_or_default()
     }
 
+    /// Sections of HAProxy that are the status page and nothing else.
+    pub(crate) fn page_sections(&self) -> Vec<String> {
+        let (mut found, mut open) = (Vec::new(), None::<(String, bool, bool)>);
+        let mut close = |open: Option<(String, bool, bool)>| {
+            if let Some((name, true, false)) = open {
+                found.push(name);
+            }
+        };
+        for line in &self.lines {
+            let mut words = line.split_whitespace();
+            match (words.next().unwrap_or_default(), words.next()) {
+                ("frontend" | "listen", Some(name)) => close(open.replace((name.to_owned(), false, false))),
+                ("global" | "defaults" | "backend", _) => close(open.take()),
+                ("stats", _) => open.iter_mut().for_each(|(_, has_page, _)| *has_page = true),
+                ("server" | "server-template" | "use_backend" | "default_backend", _) => {
+                    open.iter_mut().for_each(|(_, _, leads)| *leads = true);
+                }
+                _ => {}
+            }
+        }
+        close(open);
+        found
+    }
+
     pub(crate) fn to_json(&self) -> serde_json::Value {
         let findings: Vec<_> = self
             .findings

@@ -486,6 +486,10 @@ impl<'s> HaproxyImport<'s, '_> {
             for bind in proxy.all(&["bind"]) {
                 let written = bind.words.get(1).map_or("", |word| word.text.as_str());
                 ports.extend(written.split(',').map(|text| address::parse_address(text).port_number()));
+                // Who says by a PROXY header where it has connected to, need not have named this port.
+                if bind.words.iter().any(|word| word.text == "accept-proxy") {
+                    ports.push(None);
+                }
             }
             let own = Some(proxy.name).filter(|_| proxy.is_backend());
             let led: HashSet<&str> =
@@ -534,6 +538,10 @@ impl<'s> HaproxyImport<'s, '_> {
                     if *kind != "exact" {
                         table.set_plain("file_kind", *kind);
                     }
+                }
+                HaproxyMapEntries::Listed { keys, kind } => {
+                    let own = table.table(kind);
+                    keys.iter().for_each(|key| own.set_plain(&literal(key), "1"));
                 }
                 HaproxyMapEntries::Regex { pattern, value } => {
                     table.table("regex").set_plain(&literal(pattern), literal(value));

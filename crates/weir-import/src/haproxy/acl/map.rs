@@ -103,6 +103,22 @@ pub(super) fn part(
     value_of(&around.use_map(used))
 }
 
+/// The common name in the subject of the certificate of a client.
+pub(super) fn common_name(around: &Surroundings<'_>) -> AclSample {
+    let used = MapUse {
+        name: "common-name".to_owned(),
+        source: "{tls.client.subject}".to_owned(),
+        entries: HaproxyMapEntries::Regex {
+            pattern: "(?:^|[,+])CN=([^,+\\\\]+)(?:[,+]|$)".to_owned(),
+            value: "{match.1}".to_owned(),
+        },
+        default: None,
+        ignore_case: false,
+        written: "ssl_c_s_dn(".to_owned(),
+    };
+    value_of(&around.use_map(used)).noted("of several common names, the one that RFC 4514 writes first counts; one with a comma, a plus or a backslash is none")
+}
+
 /// A pattern for the whole of a text, and the text with the first match replaced.
 pub(in crate::haproxy) fn first_match(
     pattern: &str,
@@ -150,11 +166,15 @@ fn with_groups(replacement: &str, before: usize) -> String {
 
 /// The value of a map.
 fn value_of(name: &str) -> AclSample {
-    let condition = match name.contains(['-', '.']) {
+    AclSample::text(&map_subject(name), &format!("map.{name}"))
+}
+
+/// A map in a condition.
+pub(super) fn map_subject(name: &str) -> String {
+    match name.contains(['-', '.']) {
         true => format!("map[\"{name}\"]"),
         false => format!("map.{name}"),
-    };
-    AclSample::text(&condition, &format!("map.{name}"))
+    }
 }
 
 #[cfg(test)]

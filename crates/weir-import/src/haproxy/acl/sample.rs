@@ -95,6 +95,9 @@ fn fetch(call: &SampleCall<'_>, around: &Surroundings<'_>) -> AclSample {
         "ssl_fc_sni" | "ssl_sni" | "req_ssl_sni" => AclSample::of(SampleKind::Text(AclSubject::Sni), Some("{tls.server_name}".to_owned())),
         "ssl_fc_has_sni" => AclSample::found(AclSubject::Sni),
         "ssl_c_used" | "ssl_fc_has_crt" => AclSample::found(AclSubject::Text("tls.client.fingerprint".to_owned())),
+        // A certificate that is not valid ends the handshake, as with HAProxy unless errors are ignored, which is not supported.
+        "ssl_c_verify" => AclSample::of(SampleKind::Literal("0".to_owned()), Some("0".to_owned())),
+        "ssl_c_s_dn" if argument.eq_ignore_ascii_case("cn") => map::common_name(around),
         "ssl_c_s_dn" if argument.is_empty() => AclSample::text("tls.client.subject", "tls.client.subject").noted("the subject is written by RFC 4514"),
         "ssl_fc_protocol" => AclSample::of(SampleKind::Unknown("ask for `tls.version`, whose values are `1.2` and `1.3`".to_owned()), Some("TLSv{tls.version}".to_owned())),
         "nbsrv" => AclSample::number(&format!("upstream[\"{}\"].usable", super::super::proxy::name_of(if argument.is_empty() { around.section } else { argument }))),

@@ -128,6 +128,8 @@ pub(in crate::haproxy) struct MapUse {
 pub(in crate::haproxy) enum HaproxyMapEntries {
     /// Those of a file, compared so.
     File { path: String, kind: &'static str },
+    /// Keys without values, compared so.
+    Listed { keys: Vec<String>, kind: &'static str },
     /// A regular expression, and what a text becomes that has it.
     Regex { pattern: String, value: String },
 }

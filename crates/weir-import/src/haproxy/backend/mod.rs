@@ -144,19 +144,26 @@ fn address(written: &str, clients: &Clients) -> Result<String, &'static str> {
     if address.host.is_empty() || address.host == "0.0.0.0" || address.host == "::" {
         return Err("write the address of the server: Weir does not connect to where the client wanted to");
     }
+    // `+1000` counts from the port of the client's connection.
+    let mut offset = 0;
     if let Some(port) = &address.port {
-        if port.contains(['+', '-']) && !port.contains("${") {
-            return Err("write the port of the server");
+        let is_offset = port.starts_with(['+', '-']) && !port.contains("${");
+        if !is_offset {
+            return Ok(format!("{}:{port}", address.host_text()));
         }
-        return Ok(format!("{}:{port}", address.host_text()));
+        offset = port.parse::<i32>().map_err(|_| "write the port of the server")?;
     }
-    match clients.ports.as_slice() {
-        [Some(first), rest @ ..] if rest.iter().all(|port| port == &Some(*first)) => {
-            Ok(format!("{}:{first}", address.host_text()))
-        }
+    let port = match clients.ports.as_slice() {
+        [Some(first), rest @ ..] if rest.iter().all(|port| port == &Some(*first)) => i32::from(*first) + offset,
         _ => {
-            Err("write the port of the server: it has that of the client's connection, which is not one port")
+            return Err(
+                "write the port of the server, with a `listen` for each port: it counts from that of the client's connection, which is not one port",
+            );
         }
+    };
+    match u16::try_from(port).ok().filter(|port| *port > 0) {
+        Some(port) => Ok(format!("{}:{port}", address.host_text())),
+        None => Err("write the port of the server"),
     }
 }
 
