@@ -7,6 +7,7 @@ mod tables;
 mod backend;
 mod logs;
 mod http_options;
+mod errors;
 mod rules;
 mod userlist;
 mod format;
@@ -24,7 +25,7 @@ use crate::document::{Draft, DraftTable};
 use crate::report::Ledger;
 use crate::source::{ImportError, SourceFiles, Statement, StatementId};
 use acl::{AclCondition, AclConditions, HaproxyMapEntries, MapUse, Surroundings, TableFacts, VariableValue};
-use backend::Clients;
+use backend::{ChosenServer, Clients};
 use frontend::{BackendFacts, BackendTarget, FrontendParts};
 use output::{Keys, NamedTables, literal};
 use process::GlobalFacts;
@@ -52,6 +53,7 @@ pub(crate) fn translate(
     for section in of_kind("cache") {
         cache(ledger, section, &mut draft);
     }
+    global.stores = frontend::stores(ledger, &of_kind("crt-store"));
     let proxies = proxies(ledger, &sections, &superseded);
     let users = userlist::user_lists(ledger, &of_kind("userlist"), files);
     let mut import = HaproxyImport { ledger, files, global, proxies, users, draft };
@@ -64,7 +66,7 @@ pub(crate) fn translate(
     for section in &sections {
         match section.name() {
             "frontend" | "backend" | "listen" | "defaults" => ignored::settle(ledger, section, &superseded),
-            "global" | "resolvers" | "cache" | "userlist" => {}
+            "global" | "resolvers" | "cache" | "userlist" | "crt-store" => {}
             "peers" if !process::peers_are_used(ledger, section, &sections) => {
                 for line in section.children().iter().chain([section]) {
                     ledger.meaningless(line, "nothing counts in a table that it shares");
@@ -123,8 +125,12 @@ fn proxies<'s>(
 }
 
 /// The rules of a section, as those of the routes that lead to it.
-fn of_routes<'s>(proxy: &ProxySection<'s>, mut rules: rules::SectionRules<'s>) -> rules::SectionRules<'s> {
-    http_options::options(proxy, &mut rules.route, &mut rules.requests);
+fn of_routes<'s>(
+    proxy: &ProxySection<'s>,
+    mut rules: rules::SectionRules<'s>,
+    files: &dyn SourceFiles,
+) -> rules::SectionRules<'s> {
+    http_options::options(proxy, &mut rules.route, &mut rules.requests, files);
     let listener = std::mem::take(&mut rules.listener);
     rules.route.extend(&listener);
     // They are about clients of the listener.
@@ -228,6 +234,8 @@ struct ReadSection<'s> {
     as_backend: Option<rules::SectionRules<'s>>,
     targets: Vec<BackendTarget<'s>>,
     increments: Vec<(String, AclCondition, &'static str)>,
+    /// Servers that rules choose.
+    chosen: Vec<ChosenServer<'s>>,
 }
 
 impl<'s> HaproxyImport<'s, '_> {
@@ -335,8 +343,9 @@ impl<'s> HaproxyImport<'s, '_> {
         } else {
             Vec::new()
         };
+        let chosen = backend::chosen(proxy, &conditions, &changes);
         conditions.settle_unused();
-        ReadSection { index, rules, as_backend: None, targets, increments }
+        ReadSection { index, rules, as_backend: None, targets, increments, chosen }
     }
 
     /// The places of `listen` sections that other sections lead to.
@@ -397,8 +406,9 @@ impl<'s> HaproxyImport<'s, '_> {
                 true => section.as_backend.take(),
                 false => Some(std::mem::take(&mut section.rules)),
             };
-            let rules = rules.map(|rules| of_routes(proxy, rules)).unwrap_or_default();
-            let mut facts = BackendFacts { upstream: None, rules, is_tcp: proxy.is_tcp() };
+            let rules = rules.map(|rules| of_routes(proxy, rules, self.files)).unwrap_or_default();
+            let mut facts =
+                BackendFacts { upstream: None, chosen: Vec::new(), rules, is_tcp: proxy.is_tcp() };
             if proxy.is_backend() {
                 let none = Clients::default();
                 let clients = clients.get(proxy.name).unwrap_or(&none);
@@ -407,6 +417,23 @@ impl<'s> HaproxyImport<'s, '_> {
                     names.push(name.clone());
                     facts.upstream = Some(name.clone());
                     made.upstreams.push((name, keys));
+                }
+                for rule in std::mem::take(&mut section.chosen) {
+                    let keys = rule.server.and_then(|server| {
+                        backend::upstream_of_one(proxy, &self.global, clients, server)
+                    });
+                    let name = keys.map(|keys| {
+                        let wanted = format!("{}-{}", proxy.name, rule.server.unwrap_or_default());
+                        let known = made.upstreams.iter().find(|(_, known)| known.equals(&keys));
+                        if let Some((name, _)) = known.filter(|(name, _)| *name == name_of(&wanted)) {
+                            return name.clone();
+                        }
+                        let name = address::free_name(&wanted, &names);
+                        names.push(name.clone());
+                        made.upstreams.push((name.clone(), keys));
+                        name
+                    });
+                    facts.chosen.push((rule, name));
                 }
             }
             if !proxy.is_frontend() {

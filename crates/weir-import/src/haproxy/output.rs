@@ -14,6 +14,8 @@ const UNITS_MAX: usize = 64;
 pub(super) struct Keys<'s> {
     entries: Vec<KeyEntry<'s>>,
     pub(super) routes: Vec<Keys<'s>>,
+    /// Routes that only failures come to, which the error pages of these keys name.
+    pub(super) failures: Vec<Keys<'s>>,
     /// Where the table itself comes from.
     pub(super) header: Option<&'s Statement>,
 }
@@ -133,6 +135,7 @@ impl<'s> Keys<'s> {
             };
             self.entries.retain(|entry| !is_user(entry) || is_of_other(entry));
         }
+        self.failures.extend(other.failures.iter().cloned());
         for entry in other.entries.iter().filter(|entry| !both_ask || entry.path[0] != "basic") {
             if !self.entries.iter().any(|own| own.path == entry.path) {
                 self.entries.push(entry.clone());
@@ -338,6 +341,21 @@ fn opened(value: TomlValue) -> TomlValue {
         }
         other => other,
     }
+}
+
+/// A body as Weir takes it literally.
+pub(super) fn literal_body(text: &str) -> String {
+    if is_template_like(text) { literal_in_template(text) } else { literal(text) }
+}
+
+/// Whether braces of a text would be placeholders: something like a name between them.
+fn is_template_like(text: &str) -> bool {
+    text.split('{').skip(1).any(|part| {
+        let inside = part.split('}').next().unwrap_or_default();
+        part.contains('}')
+            && !inside.is_empty()
+            && inside.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
+    })
 }
 
 /// A text as Weir takes it literally: `${` would be a variable of the environment, and `$$` one dollar.

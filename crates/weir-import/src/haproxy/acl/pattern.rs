@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::regex::regex_trouble;
 use super::sample::sample;
-use super::value::{HaproxyMapEntries, MapUse, SampleKind, Surroundings};
+use super::value::{HaproxyMapEntries, MapUse, SampleForm, SampleKind, Surroundings};
 use super::{AclCondition, AclSample, AclSubject, Atom, AtomTest};
 use crate::haproxy::acl::atom::escaped;
 use crate::haproxy::acl::map::map_subject;
@@ -269,8 +269,9 @@ impl AclPattern {
         if self.from_file.is_some() && self.values.len() > ENTRIES_MAX {
             return self.listed(&value, ignore_case, around).unwrap_or_else(AclCondition::Unknown);
         }
+        let note = value.note.or_else(|| self.difference(&value));
         let atom = |subject: AclSubject, test: AtomTest| {
-            AclCondition::Atom(Atom { subject, test, ignore_case, note: value.note })
+            AclCondition::Atom(Atom { subject, test, ignore_case, note })
         };
         if self.method.as_deref() == Some("found") {
             return match value.kind {
@@ -326,6 +327,24 @@ impl AclPattern {
         }
     }
 
+    /// What would tell that a value is compared in another form.
+    fn difference(&self, value: &AclSample) -> Option<&'static str> {
+        let has = |signs: &[char]| self.values.iter().any(|text| text.contains(signs));
+        let asks_whole = match self.method.as_deref() {
+            Some("found") => false,
+            Some("sub") => has(&[',']),
+            Some("reg") => has(&['^', '$', ',']),
+            _ => true,
+        };
+        match value.form {
+            SampleForm::Parts if asks_whole => {
+                Some("the header is compared as a whole, not each of its values between commas")
+            }
+            SampleForm::Encoded if has(&['%', '+']) => Some("the parameter is compared decoded, and without regard to how a client has encoded it"),
+            _ => None,
+        }
+    }
+
     /// Whether a server name is compared with a part of it that need not be whole labels.
     fn is_part_of_name(&self) -> bool {
         let is_end = || self.values.iter().any(|text| !text.starts_with('.'));
@@ -369,8 +388,12 @@ impl AclPattern {
         let relations = ["gt", "ge", "lt", "le", "eq"];
         let asks_number = self.method.as_deref() == Some("int")
             || self.values.iter().any(|value| relations.contains(&value.as_str()) || value.contains(':'));
-        if asks_number && text.parse::<i64>().is_ok() {
-            return AclCondition::Unknown("a number that is known is compared: leave the comparison out".to_owned());
+        if let Some(number) = text.parse::<i64>().ok().filter(|_| asks_number) {
+            let unknown = || AclCondition::Unknown("a number is compared with something else".to_owned());
+            return match self.number_tests() {
+                Some(tests) => AclCondition::Constant(tests.iter().any(|test| test.holds(number))),
+                None => unknown(),
+            };
         }
         let same = |value: &String| match self.ignore_case {
             true => value.eq_ignore_ascii_case(text),
@@ -421,8 +444,8 @@ impl AclPattern {
             .ok_or_else(|| "an address or network of it cannot be read".to_owned())
     }
 
-    fn numbers(&self, subject: &AclSubject, note: Option<&'static str>) -> AclCondition {
-        let unknown = || AclCondition::Unknown("a number is compared with something else".to_owned());
+    /// What numbers are compared with; nothing if that is not only numbers.
+    fn number_tests(&self) -> Option<Vec<AtomTest>> {
         let mut relation = "==";
         let mut tests = Vec::new();
         for text in &self.values {
@@ -433,15 +456,18 @@ impl AclPattern {
                 "le" => "<=",
                 "eq" => "==",
                 number => {
-                    let Some(test) = number_test(number, relation) else { return unknown() };
-                    tests.push(test);
+                    tests.push(number_test(number, relation)?);
                     relation
                 }
             };
         }
-        if tests.is_empty() {
-            return unknown();
-        }
+        Some(tests).filter(|tests| !tests.is_empty())
+    }
+
+    fn numbers(&self, subject: &AclSubject, note: Option<&'static str>) -> AclCondition {
+        let Some(tests) = self.number_tests() else {
+            return AclCondition::Unknown("a number is compared with something else".to_owned());
+        };
         let all_plain = tests.iter().all(|test| matches!(test, AtomTest::Numbers(_)));
         let tests = if all_plain {
             let numbers = tests

@@ -1,7 +1,7 @@
 //! Samples: fetches such as `req.hdr(host)`, with converters such as `lower` behind them.
 
 use super::map;
-use super::value::{AclSample, SampleKind, Surroundings, VariableValue};
+use super::value::{AclSample, SampleForm, SampleKind, Surroundings, VariableValue};
 use super::{AclCondition, AclSubject, Atom, AtomTest};
 
 /// A name and what is in its parentheses.
@@ -149,6 +149,32 @@ const LISTS: [&str; 12] = [
     "forwarded",
 ];
 
+/// Headers that have one value.
+const SINGLE: [&str; 22] = [
+    "access-control-request-method",
+    "authorization",
+    "content-length",
+    "content-type",
+    "cookie",
+    "dnt",
+    "expect",
+    "from",
+    "host",
+    "if-modified-since",
+    "if-unmodified-since",
+    "max-forwards",
+    "origin",
+    "proxy-authorization",
+    "referer",
+    "upgrade-insecure-requests",
+    "user-agent",
+    "x-forwarded-host",
+    "x-forwarded-port",
+    "x-forwarded-proto",
+    "x-real-ip",
+    "x-requested-with",
+];
+
 fn header(fetch: &str, call: &SampleCall<'_>) -> AclSample {
     let name = match call.arguments.first() {
         Some(name) if !name.is_empty() => name.to_ascii_lowercase(),
@@ -171,6 +197,9 @@ fn header(fetch: &str, call: &SampleCall<'_>) -> AclSample {
         return AclSample::of(SampleKind::Text(AclSubject::Host), Some("{header.host}".to_owned()));
     }
     let mut sample = AclSample::text(&condition, &format!("header.{name}"));
+    if !fetch.starts_with("fhdr") && !SINGLE.contains(&name.as_str()) && !name.starts_with("sec-") {
+        sample.form = SampleForm::Parts;
+    }
     if !fetch.starts_with("fhdr") && LISTS.contains(&name.as_str()) {
         sample.note = Some("the header is compared as a whole, not each of its values between commas");
     }
@@ -217,7 +246,8 @@ fn parameter(fetch: &str, name: &str) -> AclSample {
         return AclSample::unknown("this is no name of a parameter that Weir can ask for");
     }
     let condition = format!("query[\"{name}\"]");
-    let sample = AclSample::text(&condition, &format!("query.{name}"));
+    let mut sample = AclSample::text(&condition, &format!("query.{name}"));
+    sample.form = SampleForm::Encoded;
     match fetch {
         "urlp_val" => AclSample { kind: SampleKind::Number(AclSubject::Text(condition)), ..sample },
         _ => sample,

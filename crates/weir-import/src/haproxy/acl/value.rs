@@ -16,6 +16,19 @@ pub(in crate::haproxy) struct AclSample {
     pub(in crate::haproxy) lower: bool,
     /// What it is only nearly.
     pub(in crate::haproxy) note: Option<&'static str>,
+    /// In which form HAProxy compares it, and Weir does not.
+    pub(in crate::haproxy) form: SampleForm,
+}
+
+/// The form in which a text is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::haproxy) enum SampleForm {
+    /// As it is.
+    Whole,
+    /// Each of its parts between commas.
+    Parts,
+    /// As a client has encoded it.
+    Encoded,
 }
 
 #[derive(Clone, Debug)]
@@ -74,7 +87,7 @@ pub(in crate::haproxy) struct TableFacts {
 
 impl AclSample {
     pub(super) fn of(kind: SampleKind, placeholder: Option<String>) -> AclSample {
-        AclSample { kind, placeholder, lower: false, note: None }
+        AclSample { kind, placeholder, lower: false, note: None, form: SampleForm::Whole }
     }
 
     pub(super) fn text(name: &str, placeholder: &str) -> AclSample {

@@ -101,7 +101,7 @@ fn add<'s>(
             statement,
             &|path| path_in(global.crt_base, path),
             &|path| path_in(global.ca_base, path),
-            files,
+            (files, &global.stores),
         );
     } else if bind.tls.has_alpn() && !proxy.is_tcp() {
         // Without TLS there is nothing that it could be agreed by.

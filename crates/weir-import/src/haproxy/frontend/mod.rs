@@ -3,10 +3,12 @@
 mod bind;
 mod routing;
 mod tls;
+mod certificates;
 
 use std::collections::{HashMap, HashSet};
 
 pub(super) use bind::groups;
+pub(super) use certificates::{CertificateStores, stores};
 pub(super) use routing::{BackendTarget, targets};
 
 use bind::BindGroup;
@@ -14,18 +16,21 @@ use routing::{FrontendRoute, FrontendRoutes};
 
 use super::acl::{AclCondition, AclSubject, AtomTest, ListenerFacts, Surroundings};
 use super::address::free_name;
+use super::backend::ChosenServer;
 use super::format::FormatUse;
 use super::output::{Keys, literal};
 use super::process::GlobalFacts;
 use super::proxy::{ProxySection, time_text};
 use super::rules::{CLOSED, ListRule, SectionRules, write_headers};
-use super::{http_options, logs};
+use super::{errors, http_options, logs};
 use crate::document::{Draft, TomlValue, order};
 
 /// What a backend means for the routes that lead to it.
 pub(super) struct BackendFacts<'s> {
     /// The name of its upstream, if it has servers.
     pub(super) upstream: Option<String>,
+    /// Servers that rules choose, with the upstream of each; without one, it goes nowhere.
+    pub(super) chosen: Vec<(ChosenServer<'s>, Option<String>)>,
     pub(super) rules: SectionRules<'s>,
     pub(super) is_tcp: bool,
 }
@@ -98,7 +103,7 @@ fn listener<'s>(
     options(proxy, &mut keys);
     keys.extend(&parts.rules.listener);
     let mut changes = parts.rules.requests.clone();
-    http_options::options(proxy, &mut keys, &mut changes);
+    http_options::options(proxy, &mut keys, &mut changes, around.files);
     write_headers(&mut keys, "request_headers", &changes, facts, proxy.ledger);
     write_headers(&mut keys, "response_headers", &parts.rules.responses, facts, proxy.ledger);
     for table in &parts.rules.tracks {
@@ -111,6 +116,7 @@ fn listener<'s>(
         }
     }
     place(&mut keys, routes, facts, proxy.ledger);
+    errors::place_failures(&mut keys, proxy.ledger);
     keys
 }
 

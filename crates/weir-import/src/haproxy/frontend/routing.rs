@@ -2,7 +2,7 @@
 
 use super::{BackendFacts, FrontendParts, list};
 use crate::document::{Draft, TomlValue};
-use crate::haproxy::acl::{AclCondition, AclConditions, AclSubject, ListenerFacts};
+use crate::haproxy::acl::{AclCondition, AclConditions, AclSubject, Atom, AtomTest, ListenerFacts};
 use crate::haproxy::format::{FormatUse, template};
 use crate::haproxy::output::Keys;
 use crate::haproxy::proxy::{ProxySection, name_of};
@@ -274,7 +274,35 @@ impl<'m, 'p, 's> FrontendRoutes<'m, 'p, 's> {
             );
         }
         let variants = if backend.upstream.is_some() { variants } else { Vec::new() };
+        self.chosen(target, backend, &keys, &variants);
         self.push(&target.condition, &keys, &variants, target.statement);
+    }
+
+    /// `use-server`: routes to upstreams of one server, before the route to all of them.
+    fn chosen(
+        &mut self,
+        target: &BackendTarget<'s>,
+        backend: &BackendFacts<'s>,
+        keys: &Keys<'s>,
+        variants: &[(AclCondition, Keys<'s>)],
+    ) {
+        for (rule, upstream) in &backend.chosen {
+            let condition = target.condition.clone().and(rule.condition.clone());
+            let Some(upstream) = upstream else {
+                self.parts.proxy.ledger.unsupported(
+                    rule.statement,
+                    if self.facts.tcp { CLOSED_CONNECTIONS } else { CLOSED },
+                );
+                self.close(&condition, rule.statement);
+                continue;
+            };
+            let mut own = keys.clone();
+            own.set("upstream", upstream.clone(), rule.statement);
+            let usable = AclSubject::Number(format!("upstream[\"{upstream}\"].usable"));
+            let is_up = AclCondition::Atom(Atom::new(usable, AtomTest::Numbers(vec![(">", 0)])));
+            let condition = if self.facts.tcp { condition } else { condition.and(is_up) };
+            self.push(&condition, &own, variants, rule.statement);
+        }
     }
 
     /// Headers, tables and lists of a backend are those of the routes to it.
@@ -313,6 +341,7 @@ impl<'m, 'p, 's> FrontendRoutes<'m, 'p, 's> {
         }
         let has_rules = |facts: &BackendFacts<'s>| {
             !facts.rules.terminals.is_empty()
+                || !facts.chosen.is_empty()
                 || !facts.rules.requests.is_empty()
                 || !facts.rules.responses.is_empty()
                 || !facts.rules.variants.is_empty()
