@@ -7,6 +7,7 @@ use crate::compare::Difference;
 use crate::original::OriginalFacts;
 use crate::report::ProofReport;
 use crate::rules::{DifferenceVerdict, has_unusual_path};
+use crate::run::DeclaredLosses;
 use crate::servers::ProofServers;
 
 /// Lines by the place that they were written to.
@@ -38,7 +39,7 @@ pub(crate) fn take(facts: &OriginalFacts, servers: &ProofServers) -> LogLines {
 
 /// A line of HAProxy without what is of the moment: times, connections, and which server of a backend had its turn. Of a request whose path is
 /// not in its normal form, on which Weir matches its rules, the request is left. What no backend takes is Weir's own answer (`LR`), and none of a
-/// server (`SC`); states of the cookie for persistence are HAProxy's.
+/// server (`SC`) or of a rule that refuses (`PR`); states of the cookie for persistence are HAProxy's.
 fn of_haproxy(line: &str) -> String {
     let target = quoted(line).split(' ').nth(1).unwrap_or_default().split('?').next().unwrap_or_default();
     if target.contains("//") || target.contains("/.") || target.contains('%') {
@@ -56,7 +57,7 @@ fn of_haproxy(line: &str) -> String {
     };
     let word = |at: usize| match words[at] {
         word if is_of_moment(word) => "#".to_owned(),
-        "SC--" if has_no_server => "LR--".to_owned(),
+        "SC--" | "PR--" | "PT--" if has_no_server => "LR--".to_owned(),
         word if word.ends_with("/<NOSRV>") => "<NOSRV>".to_owned(),
         word if is_state(word) => format!("{}--", &word[..2]),
         word if words.get(at + 1).is_some_and(|next| is_of_moment(next)) && !word.ends_with('>') => {
@@ -154,14 +155,22 @@ fn masked(line: &str) -> String {
 }
 
 /// Compares the lines, whatever their order: threads write them when they have them.
-pub(crate) fn compare(theirs: &LogLines, ours: &LogLines, declared: &[u32], report: &mut ProofReport) {
+pub(crate) fn compare(
+    theirs: &LogLines,
+    ours: &LogLines,
+    declared: &DeclaredLosses,
+    report: &mut ProofReport,
+) {
     let nothing = Vec::new();
     for (place, their) in theirs.iter().filter(|(_, lines)| !lines.is_empty()) {
         let our = ours.get(place).unwrap_or(&nothing);
         let line = report.line_naming(place);
-        let verdict =
-            if declared.contains(&line) { DifferenceVerdict::Declared } else { DifferenceVerdict::Defect };
-        let rule = if declared.contains(&line) { "report" } else { "no rule" };
+        let verdict = if declared.lines.contains(&line) {
+            DifferenceVerdict::Declared
+        } else {
+            DifferenceVerdict::Defect
+        };
+        let rule = if declared.lines.contains(&line) { "report" } else { "no rule" };
         let aspect = format!("log {place}");
         let difference = |original: &str, weir: &str| Difference {
             aspect: aspect.clone(),
@@ -190,6 +199,9 @@ pub(crate) fn compare(theirs: &LogLines, ours: &LogLines, declared: &[u32], repo
             let our = &our;
             let (verdict, rule) = match is_unproved_user(their, our) {
                 true => (DifferenceVerdict::Deliberate, "user"),
+                false if declared.closes && [" 501 ", " 508 "].iter().any(|status| our.contains(status)) => {
+                    (DifferenceVerdict::Declared, "report")
+                }
                 false => (verdict, rule),
             };
             report.add(verdict, rule, line, "a line of the log", &difference(their, our));
@@ -202,7 +214,9 @@ fn take_page_lines(their: &mut Vec<String>, our: &mut Vec<String>, sections: &[S
     let is_of_page = |line: &String| {
         let mut words = line.split(' ').skip_while(|word| *word != "[#]").skip(1);
         line.contains("/<STATS>")
-            || words.next().is_some_and(|name| sections.iter().any(|section| section == name.trim_end_matches('~')))
+            || words
+                .next()
+                .is_some_and(|name| sections.iter().any(|section| section == name.trim_end_matches('~')))
     };
     let before = their.len();
     their.retain(|line| {

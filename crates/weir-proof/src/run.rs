@@ -91,7 +91,10 @@ pub(crate) fn prove(arguments: &ProofArguments, sockets: &[String]) -> anyhow::R
     let our_logs = logs::take(&facts, &servers);
     let mut report = ProofReport::new(&name, &text);
     // A config that is given says nothing of what it lacks.
-    let declared = if arguments.config.is_some() { Vec::new() } else { declared_lines(&imported.report) };
+    let declared = match arguments.config.is_some() {
+        true => DeclaredLosses::default(),
+        false => DeclaredLosses::of(&imported.report),
+    };
     judge_all(&facts, &asked, (&theirs, &ours), &declared, &mut report);
     logs::compare(&their_logs, &our_logs, &declared, &mut report);
     if arguments.json {
@@ -165,18 +168,30 @@ fn outcomes(
     Ok(outcomes)
 }
 
-/// The lines that the report of the import says something of.
-fn declared_lines(import: &ImportReport) -> Vec<u32> {
-    let is_told = |outcome| matches!(outcome, ImportOutcome::Unsupported | ImportOutcome::Approximated);
-    let told = import.findings().iter().filter(|finding| is_told(finding.outcome));
-    told.map(|finding| finding.at.line).collect()
+/// What the report of an import says of differences.
+#[derive(Default)]
+pub(crate) struct DeclaredLosses {
+    /// The lines that are approximated or not supported.
+    pub(crate) lines: Vec<u32>,
+    /// Whether requests that a rule may be for are answered 501, or 508: no config that is imported says that of itself.
+    pub(crate) closes: bool,
+}
+
+impl DeclaredLosses {
+    fn of(import: &ImportReport) -> DeclaredLosses {
+        let is_told = |outcome| matches!(outcome, ImportOutcome::Unsupported | ImportOutcome::Approximated);
+        let told: Vec<_> = import.findings().iter().filter(|finding| is_told(finding.outcome)).collect();
+        let is_answer = |note: &String| note.contains("answered 501") || note.contains("answered 508");
+        let closes = told.iter().any(|finding| finding.notes.iter().any(is_answer));
+        DeclaredLosses { lines: told.iter().map(|finding| finding.at.line).collect(), closes }
+    }
 }
 
 fn judge_all(
     facts: &OriginalFacts,
     asked: &[ProofRequest],
     (theirs, ours): (&[ProofOutcome], &[ProofOutcome]),
-    declared: &[u32],
+    declared: &DeclaredLosses,
     report: &mut ProofReport,
 ) {
     report.requests = asked.len();
@@ -195,7 +210,10 @@ fn judge_all(
             let (verdict, rule) = match judge(&case) {
                 Some(rule) => (rule.verdict, rule.name),
                 // What was asked for in general may meet any line.
-                None if (line == 0 && !declared.is_empty()) || facts.is_near(line, declared) => {
+                None if (line == 0 && !declared.lines.is_empty()) || facts.is_near(line, &declared.lines) => {
+                    (DifferenceVerdict::Declared, "report")
+                }
+                None if declared.closes && matches!(our.answer.status(), 501 | 508) => {
                     (DifferenceVerdict::Declared, "report")
                 }
                 None => (DifferenceVerdict::Defect, "no rule"),

@@ -122,10 +122,8 @@ impl SiteAddress {
 /// Of a host with asterisks, each of which stands for one label: the wildcard of Weir that has all of its names, and the expression for them.
 fn one_label(host: &str) -> Option<(String, String)> {
     let (_, behind) = host.rsplit_once('*')?;
-    let labels: Vec<String> = host
-        .split('.')
-        .map(|label| if label == "*" { "[^.]+".to_owned() } else { escaped(label) })
-        .collect();
+    let labels: Vec<String> =
+        host.split('.').map(|label| if label == "*" { "[^.]+".to_owned() } else { escaped(label) }).collect();
     let base = if behind.starts_with('.') { format!("*{behind}") } else { "*".to_owned() };
     Some((base, format!("^{}$", labels.join("\\."))))
 }

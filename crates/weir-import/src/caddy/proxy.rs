@@ -385,7 +385,12 @@ fn header<'s>(statement: &'s Statement, ledger: &Ledger, route: &mut ProxyRoute<
     let name = name.to_ascii_lowercase();
     if name.contains('*') || name.is_empty() || sign == '?' || words.len() > 2 {
         if is_request {
-            fields::not_set(words.first().copied().unwrap_or_default(), statement, ledger, &mut route.request);
+            fields::not_set(
+                words.first().copied().unwrap_or_default(),
+                statement,
+                ledger,
+                &mut route.request,
+            );
         }
         return ledger.unsupported(statement, "see `request_headers` and `response_headers` of the route");
     }

@@ -109,7 +109,8 @@ fn page_name(file: &str) -> String {
 
 /// The status of a whole response, and the route that answers with the rest of it.
 fn answer<'s>(text: &str, name: &str, line: &'s Statement) -> Result<(i64, Keys<'s>), &'static str> {
-    let broken = "the file is no response of HTTP: a line with the status, fields, an empty line and the body";
+    let broken =
+        "the file is no response of HTTP: a line with the status, fields, an empty line and the body";
     let text = text.replace("\r\n", "\n");
     let (head, body) = text.split_once("\n\n").unwrap_or((text.trim_end_matches('\n'), ""));
     let mut lines = head.lines();
@@ -124,7 +125,8 @@ fn answer<'s>(text: &str, name: &str, line: &'s Statement) -> Result<(i64, Keys<
     let mut page = Keys::of(line);
     page.set("name", name, line);
     page.set("internal", true, line);
-    page.set("respond.body", literal_body(body), line);
+    let body = literal_body(body).ok_or("the body has the name of a placeholder in braces, which would be one: put it into a file for `error_pages`")?;
+    page.set("respond.body", body, line);
     for field in lines {
         let (name, value) = field.split_once(':').ok_or(broken)?;
         let (name, value) = (name.trim().to_ascii_lowercase(), value.trim());
@@ -149,7 +151,8 @@ pub(super) fn place_failures(listener: &mut Keys<'_>, ledger: &crate::report::Le
             Some(known) if known.equals(&page) => {}
             Some(_) => {
                 if let Some(line) = page.header {
-                    ledger.unsupported(line, "another file of this name is for the same listener: rename one");
+                    ledger
+                        .unsupported(line, "another file of this name is for the same listener: rename one");
                 }
             }
             None => placed.push(page),

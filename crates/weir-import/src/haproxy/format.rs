@@ -8,7 +8,11 @@ use super::output::literal_in_template;
 pub(super) enum FormatUse {
     Header,
     /// Of a listener that has TLS, or another name than its section.
-    Log { tcp: bool, tls: bool, renamed: bool },
+    Log {
+        tcp: bool,
+        tls: bool,
+        renamed: bool,
+    },
 }
 
 /// A text with placeholders, and what is only nearly the same in it.

@@ -419,9 +419,9 @@ impl<'s> HaproxyImport<'s, '_> {
                     made.upstreams.push((name, keys));
                 }
                 for rule in std::mem::take(&mut section.chosen) {
-                    let keys = rule.server.and_then(|server| {
-                        backend::upstream_of_one(proxy, &self.global, clients, server)
-                    });
+                    let keys = rule
+                        .server
+                        .and_then(|server| backend::upstream_of_one(proxy, &self.global, clients, server));
                     let name = keys.map(|keys| {
                         let wanted = format!("{}-{}", proxy.name, rule.server.unwrap_or_default());
                         let known = made.upstreams.iter().find(|(_, known)| known.equals(&keys));
@@ -456,8 +456,7 @@ impl<'s> HaproxyImport<'s, '_> {
         let mut taken = Vec::new();
         for ReadSection { index, rules, targets, .. } in &servers.frontends {
             let proxy = &self.proxies[*index];
-            let around =
-                Surroundings { frontend: Some(proxy.name), ..state.around(self.files, proxy.name) };
+            let around = Surroundings { frontend: Some(proxy.name), ..state.around(self.files, proxy.name) };
             let groups = frontend::groups(proxy, &self.global, self.files);
             let only_page = targets.is_empty() && rules.terminals.is_empty();
             let address = groups.first().and_then(|group| group.address()).filter(|_| only_page);
@@ -540,7 +539,9 @@ impl<'s> HaproxyImport<'s, '_> {
 
     /// Whether a rule asks for the name of a server.
     fn names_servers(&self) -> bool {
-        let rules = self.proxies.iter().flat_map(|proxy| proxy.all(&["http-request", "http-response", "http-after-response", "acl", "use_backend"]));
+        let rules = self.proxies.iter().flat_map(|proxy| {
+            proxy.all(&["http-request", "http-response", "http-after-response", "acl", "use_backend"])
+        });
         let asks = |text: &str| text.contains("srv_name") || text.ends_with("%s") || text.contains("%s ");
         rules.into_iter().any(|line| line.words.iter().any(|word| asks(&word.text)))
     }

@@ -343,18 +343,78 @@ fn opened(value: TomlValue) -> TomlValue {
     }
 }
 
-/// A body as Weir takes it literally.
-pub(super) fn literal_body(text: &str) -> String {
-    if is_template_like(text) { literal_in_template(text) } else { literal(text) }
+/// A body as Weir takes it literally; nothing if there is a placeholder in it.
+pub(super) fn literal_body(text: &str) -> Option<String> {
+    (!has_placeholder(text)).then(|| literal(text))
 }
 
-/// Whether braces of a text would be placeholders: something like a name between them.
-fn is_template_like(text: &str) -> bool {
+/// How names of placeholders begin.
+const PLACEHOLDERS: [&str; 54] = [
+    "affinity",
+    "args",
+    "attempts",
+    "authority",
+    "body_bytes_sent",
+    "bytes",
+    "cache",
+    "client",
+    "compression",
+    "content",
+    "cookie",
+    "date",
+    "detail",
+    "duration",
+    "forwarded",
+    "fragment",
+    "geo",
+    "haproxy",
+    "header",
+    "host",
+    "jwt",
+    "limit",
+    "listener",
+    "load",
+    "local",
+    "map",
+    "match",
+    "method",
+    "path",
+    "peer",
+    "phase",
+    "port",
+    "proxy",
+    "query",
+    "queue",
+    "reason",
+    "referer",
+    "request",
+    "response",
+    "retries",
+    "route",
+    "scheme",
+    "server",
+    "servers",
+    "status",
+    "table",
+    "tag",
+    "target",
+    "time",
+    "title",
+    "tls",
+    "trace",
+    "upstream",
+    "user",
+];
+
+/// Whether braces of a text would be a placeholder: something like the name of one between them.
+fn has_placeholder(text: &str) -> bool {
     text.split('{').skip(1).any(|part| {
         let inside = part.split('}').next().unwrap_or_default();
+        let first = inside.split(['.', '_', '|', ':']).next().unwrap_or_default();
         part.contains('}')
-            && !inside.is_empty()
-            && inside.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
+            && (PLACEHOLDERS.contains(&first)
+                || first.starts_with("timer")
+                || matches!(first, "vars" | "version" | "termination"))
     })
 }
 

@@ -86,7 +86,11 @@ pub(crate) fn looks_like(text: &str) -> bool {
     let inside = ["routers:", "services:", "middlewares:", "serversTransports:"];
     let has_inner = text.lines().any(|line| line.starts_with(' ') && inside.contains(&line.trim()));
     let tables = ["[http.routers.", "[http.services.", "[http.middlewares.", "[tcp.routers.", "[entryPoints"];
-    let is_table = |line: &str| tables.iter().any(|table| line.trim_start_matches('[').starts_with(&table[1..]) && line.starts_with('['));
+    let is_table = |line: &str| {
+        tables
+            .iter()
+            .any(|table| line.trim_start_matches('[').starts_with(&table[1..]) && line.starts_with('['))
+    };
     begins(&["http:", "tcp:"]) && has_inner || begins(&["entryPoints:"]) || text.lines().any(is_table)
 }
 
@@ -237,6 +241,7 @@ impl<'s> TraefikConfig<'s> {
             draft,
             is_shared: &is_shared,
         };
+        self.tcp.taken = maker.services.definitions.iter().map(|(name, _)| *name).collect();
         let listeners = ListenerMaker {
             ledger,
             points: &self.points,

@@ -227,14 +227,18 @@ impl AclPattern {
                 ));
             }
         };
-        if let Some(reason) = self.values.iter().filter(|_| kind == "regex").find_map(|regex| regex_trouble(regex)) {
+        if let Some(reason) =
+            self.values.iter().filter(|_| kind == "regex").find_map(|regex| regex_trouble(regex))
+        {
             return Err(reason.to_owned());
         }
         let keys = if is_address { self.networks()? } else { std::mem::take(&mut self.values) };
         let mut known = HashSet::new();
         let keys: Vec<String> = keys.into_iter().filter(|key| known.insert(key.clone())).collect();
         let source = match &value.kind {
-            SampleKind::Text(AclSubject::Host) if !keys.iter().any(|key| key.contains(':')) => Some("{host}".to_owned()),
+            SampleKind::Text(AclSubject::Host) if !keys.iter().any(|key| key.contains(':')) => {
+                Some("{host}".to_owned())
+            }
             _ => value.placeholder.clone(),
         };
         let source = source.ok_or("Weir has no placeholder for what is looked up in the file")?;
@@ -340,7 +344,9 @@ impl AclPattern {
             SampleForm::Parts if asks_whole => {
                 Some("the header is compared as a whole, not each of its values between commas")
             }
-            SampleForm::Encoded if has(&['%', '+']) => Some("the parameter is compared decoded, and without regard to how a client has encoded it"),
+            SampleForm::Encoded if has(&['%', '+']) => {
+                Some("the parameter is compared decoded, and without regard to how a client has encoded it")
+            }
             _ => None,
         }
     }
@@ -433,7 +439,8 @@ impl AclPattern {
                     Err(_) => {
                         let mask: std::net::Ipv4Addr = bits.parse().ok()?;
                         let ones = u32::from(mask).leading_ones();
-                        let bits = u8::try_from(ones).ok().filter(|_| u32::from(mask).count_ones() == ones)?;
+                        let bits =
+                            u8::try_from(ones).ok().filter(|_| u32::from(mask).count_ones() == ones)?;
                         format!("{}/{bits}", masked(address, bits)?)
                     }
                 },

@@ -8,8 +8,7 @@ use crate::haproxy::proxy::{ProxySection, time_text};
 use crate::source::Statement;
 
 /// Why a sequence of requests is none.
-const SEQUENCE: &str =
-    "a probe is one request and one answer: have the application check the rest behind one path, or make an upstream for each";
+const SEQUENCE: &str = "a probe is one request and one answer: have the application check the rest behind one path, or make an upstream for each";
 
 /// The interval of checks without `inter`.
 const INTERVAL: u64 = 2000;
@@ -266,8 +265,12 @@ fn http_expect<'s>(proxy: &ProxySection<'s>, keys: &mut Keys<'s>, line: &'s Stat
         _ if is_not => {
             proxy.ledger.unsupported(line, "say what a healthy server answers, not what it does not: `health.status`, `health.body_contains`");
         }
-        "string" | "rstring" if keys.get("health.body_contains").or(keys.get("health.body_regex")).is_some() => {
-            proxy.ledger.unsupported(line, "a probe looks for one text: `health.body_regex` may have several");
+        "string" | "rstring"
+            if keys.get("health.body_contains").or(keys.get("health.body_regex")).is_some() =>
+        {
+            proxy
+                .ledger
+                .unsupported(line, "a probe looks for one text: `health.body_regex` may have several");
         }
         "string" => keys.set("health.body_contains", literal(value), line),
         "rstring" => match regex_trouble(value) {

@@ -71,7 +71,9 @@ pub(super) fn chosen<'s>(
         }
         condition.notes().iter().for_each(|note| ledger.approximated(statement, note));
         let note = match proxy.is_tcp() {
-            true => "the server is an upstream of its own as well, with probes and counts of its own; while it is down, such connections fail",
+            true => {
+                "the server is an upstream of its own as well, with probes and counts of its own; while it is down, such connections fail"
+            }
             false => "the server is an upstream of its own as well, with probes and counts of its own",
         };
         ledger.approximated(statement, note);
@@ -221,7 +223,9 @@ fn address(written: &str, clients: &Clients) -> Result<String, &'static str> {
         offset = port.parse::<i32>().map_err(|_| "write the port of the server")?;
     }
     let port = match clients.ports.as_slice() {
-        [Some(first), rest @ ..] if rest.iter().all(|port| port == &Some(*first)) => i32::from(*first) + offset,
+        [Some(first), rest @ ..] if rest.iter().all(|port| port == &Some(*first)) => {
+            i32::from(*first) + offset
+        }
         _ => {
             return Err(
                 "write the port of the server, with a `listen` for each port: it counts from that of the client's connection, which is not one port",

@@ -126,9 +126,11 @@ fn listen(address: &HaproxyAddress, bind: &BindOptions<'_>) -> Option<Vec<(Strin
     let range = port.split_once('-').filter(|_| !port.contains("${"));
     if let Some((first, last)) = range {
         let (first, last) = (first.parse::<u16>().ok()?, last.parse::<u16>().ok()?);
-        let each = |port: u16| listen(&HaproxyAddress { port: Some(port.to_string()), ..address.clone() }, bind);
+        let each =
+            |port: u16| listen(&HaproxyAddress { port: Some(port.to_string()), ..address.clone() }, bind);
         let is_range = first > 0 && first <= last && usize::from(last - first) < PORTS_MAX;
-        let all: Option<Vec<_>> = (first..=last).map(each).take(if is_range { PORTS_MAX } else { 0 }).collect();
+        let all: Option<Vec<_>> =
+            (first..=last).map(each).take(if is_range { PORTS_MAX } else { 0 }).collect();
         return all.map(|lists| lists.concat()).filter(|_| is_range);
     }
     if !port.contains("${") && address.port_number().is_none_or(|port| port == 0) {

@@ -105,7 +105,8 @@ impl CertificateList {
         let mut words = options.split_whitespace();
         while let Some(word) = words.next() {
             match word {
-                "alpn" | "npn" | "ciphers" | "ciphersuites" | "curves" | "ecdhe" | "ssl-min-ver" | "ssl-max-ver" => {
+                "alpn" | "npn" | "ciphers" | "ciphersuites" | "curves" | "ecdhe" | "ssl-min-ver"
+                | "ssl-max-ver" => {
                     words.next();
                     self.note("versions, suites and protocols are those of the listener, for all names");
                 }

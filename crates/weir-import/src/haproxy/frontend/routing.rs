@@ -14,6 +14,9 @@ use crate::source::Statement;
 /// What HAProxy answers for `monitor-uri`.
 const MONITOR_PAGE: &str = "<html><body><h1>200 OK</h1>\nService ready.\n</body></html>\n";
 
+/// What becomes of a redirect that leads to itself.
+const CIRCLE: &str = "all requests are redirected to here, for ever: they are answered 508";
+
 /// Where requests go for which a condition holds.
 pub(in crate::haproxy) struct BackendTarget<'s> {
     condition: AclCondition,
@@ -215,6 +218,14 @@ impl<'m, 'p, 's> FrontendRoutes<'m, 'p, 's> {
             }
             own.extend(keys);
             let condition = condition.on(self.facts);
+            let is_circle = self.routes.is_empty()
+                && condition == AclCondition::Constant(true)
+                && matches!(own.get("redirect.to"), Some(TomlValue::Text(to)) if to.starts_with('/'));
+            if is_circle {
+                self.parts.proxy.ledger.approximated(statement, CIRCLE);
+                own.remove("redirect");
+                own.set("respond.status", 508, statement);
+            }
             let is_known = self.routes.iter().any(|route| route.condition == condition);
             if condition != AclCondition::Constant(false) && !condition.is_impossible() && !is_known {
                 self.routes.push(FrontendRoute { condition, keys: own, statement });
@@ -289,10 +300,10 @@ impl<'m, 'p, 's> FrontendRoutes<'m, 'p, 's> {
         for (rule, upstream) in &backend.chosen {
             let condition = target.condition.clone().and(rule.condition.clone());
             let Some(upstream) = upstream else {
-                self.parts.proxy.ledger.unsupported(
-                    rule.statement,
-                    if self.facts.tcp { CLOSED_CONNECTIONS } else { CLOSED },
-                );
+                self.parts
+                    .proxy
+                    .ledger
+                    .unsupported(rule.statement, if self.facts.tcp { CLOSED_CONNECTIONS } else { CLOSED });
                 self.close(&condition, rule.statement);
                 continue;
             };

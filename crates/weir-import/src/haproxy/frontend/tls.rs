@@ -124,7 +124,9 @@ impl<'s> TlsBind<'s> {
             Some(known) => known.clone(),
             None => certificate(&in_crt_base(name), files),
         };
-        for name in self.certificates.iter().filter(|name| name.starts_with('@') && !stores.contains_key(**name)) {
+        for name in
+            self.certificates.iter().filter(|name| name.starts_with('@') && !stores.contains_key(**name))
+        {
             ledger.unsupported(statement, &format!("there is no `{name}` in a `crt-store`"));
         }
         let mut certificates: Vec<TomlValue> = self.certificates.iter().map(|name| named(name)).collect();
@@ -188,7 +190,8 @@ impl<'s> TlsBind<'s> {
                     continue;
                 }
             };
-            ledger.approximated(statement, "the certificates are those of the list at the time of the import");
+            ledger
+                .approximated(statement, "the certificates are those of the list at the time of the import");
             list.notes.iter().for_each(|note| ledger.approximated(statement, note));
             list.losses.iter().for_each(|loss| ledger.unsupported(statement, loss));
             certificates.extend(list.certificates);

@@ -172,8 +172,11 @@ impl<'s> RuleReader<'_, 's, '_> {
                 Ok(template) => template.text,
                 Err(reason) => return ledger.unsupported(statement, &reason),
             }
+        } else if let Some(body) = literal_body(&text) {
+            body
         } else {
-            literal_body(&text)
+            let advice = "a body with the name of a placeholder in braces, which would be one: write the route by hand";
+            return ledger.unsupported(statement, advice);
         };
         keys.set("respond.body", TomlValue::Text(body), statement);
     }

@@ -27,5 +27,6 @@ pub(super) fn read(
 fn is_toml(name: &str, text: &str) -> bool {
     let is_yaml = name.ends_with(".yml") || name.ends_with(".yaml");
     let first = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
-    name.ends_with(".toml") || !is_yaml && first.is_some_and(|line| line.starts_with('[') && line.ends_with(']'))
+    name.ends_with(".toml")
+        || !is_yaml && first.is_some_and(|line| line.starts_with('[') && line.ends_with(']'))
 }

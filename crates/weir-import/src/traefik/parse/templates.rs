@@ -13,8 +13,7 @@ const ADVICE: &str = "a template of Go other than `{{ env \"NAME\" }}`: what it 
 
 /// A text with its templates resolved. A static config has none: braces in it are for labels of containers.
 pub(super) fn resolved(name: &str, text: &str, files: &dyn SourceFiles) -> Result<String, ImportError> {
-    let is_static =
-        text.lines().any(|line| STATIC.iter().any(|begin| line.starts_with(begin)));
+    let is_static = text.lines().any(|line| STATIC.iter().any(|begin| line.starts_with(begin)));
     if is_static || !text.contains("{{") {
         return Ok(text.to_owned());
     }

@@ -24,12 +24,8 @@ struct TomlReader<'t, 'l> {
 /// The keys of the top level.
 pub(super) fn statements(name: &str, text: &str, ledger: &Ledger) -> Result<Vec<Statement>, ImportError> {
     let begins = text.match_indices('\n').map(|(at, _)| at + 1);
-    let reader = TomlReader {
-        file: Rc::from(name),
-        text,
-        lines: std::iter::once(0).chain(begins).collect(),
-        ledger,
-    };
+    let reader =
+        TomlReader { file: Rc::from(name), text, lines: std::iter::once(0).chain(begins).collect(), ledger };
     let document = DeTable::parse(text).map_err(|error| {
         let at = reader.position(error.span().map_or(text.len(), |span| span.start));
         ImportError::at(&at, format!("this is not TOML: {}", error.message()))
