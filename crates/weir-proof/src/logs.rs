@@ -5,9 +5,8 @@ use std::fs;
 
 use crate::compare::Difference;
 use crate::original::OriginalFacts;
-use crate::report::ProofReport;
+use crate::report::{DeclaredLosses, ProofReport};
 use crate::rules::{DifferenceVerdict, has_unusual_path};
-use crate::run::DeclaredLosses;
 use crate::servers::ProofServers;
 
 /// Lines by the place that they were written to.

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use weir_import::{ImportOutcome, ImportReport};
+
 use crate::compare::Difference;
 use crate::rules::DifferenceVerdict;
 
@@ -28,6 +30,25 @@ pub(crate) struct ProofReport {
     /// The lines of the original.
     lines: Vec<String>,
     findings: BTreeMap<FindingKey, ProofFinding>,
+}
+
+/// What the report of an import says of differences.
+#[derive(Default)]
+pub(crate) struct DeclaredLosses {
+    /// The lines that are approximated or not supported.
+    pub(crate) lines: Vec<u32>,
+    /// Whether requests that a rule may be for are answered 501, or 508: no config that is imported says that of itself.
+    pub(crate) closes: bool,
+}
+
+impl DeclaredLosses {
+    pub(crate) fn of(import: &ImportReport) -> DeclaredLosses {
+        let is_told = |outcome| matches!(outcome, ImportOutcome::Unsupported | ImportOutcome::Approximated);
+        let told: Vec<_> = import.findings().iter().filter(|finding| is_told(finding.outcome)).collect();
+        let is_answer = |note: &String| note.contains("answered 501") || note.contains("answered 508");
+        let closes = told.iter().any(|finding| finding.notes.iter().any(is_answer));
+        DeclaredLosses { lines: told.iter().map(|finding| finding.at.line).collect(), closes }
+    }
 }
 
 impl ProofReport {

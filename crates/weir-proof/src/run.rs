@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use rustix::process::setpriority_process;
-use weir_import::{ImportOutcome, ImportReport, SourceFiles, SourceFormat, import};
+use weir_import::{SourceFiles, SourceFormat, import};
 
 use crate::arguments::ProofArguments;
 use crate::client::ProofClient;
@@ -17,7 +17,7 @@ use crate::file_system::enter_copy;
 use crate::logs;
 use crate::original::{OriginalFacts, haproxy, nginx};
 use crate::program::{self, ProofProgram};
-use crate::report::ProofReport;
+use crate::report::{DeclaredLosses, ProofReport};
 use crate::requests::{ProofRequest, requests};
 use crate::rules::{DifferenceCase, DifferenceVerdict, judge};
 use crate::servers::ProofServers;
@@ -166,25 +166,6 @@ fn outcomes(
         })
     });
     Ok(outcomes)
-}
-
-/// What the report of an import says of differences.
-#[derive(Default)]
-pub(crate) struct DeclaredLosses {
-    /// The lines that are approximated or not supported.
-    pub(crate) lines: Vec<u32>,
-    /// Whether requests that a rule may be for are answered 501, or 508: no config that is imported says that of itself.
-    pub(crate) closes: bool,
-}
-
-impl DeclaredLosses {
-    fn of(import: &ImportReport) -> DeclaredLosses {
-        let is_told = |outcome| matches!(outcome, ImportOutcome::Unsupported | ImportOutcome::Approximated);
-        let told: Vec<_> = import.findings().iter().filter(|finding| is_told(finding.outcome)).collect();
-        let is_answer = |note: &String| note.contains("answered 501") || note.contains("answered 508");
-        let closes = told.iter().any(|finding| finding.notes.iter().any(is_answer));
-        DeclaredLosses { lines: told.iter().map(|finding| finding.at.line).collect(), closes }
-    }
 }
 
 fn judge_all(

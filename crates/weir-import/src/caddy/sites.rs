@@ -404,6 +404,18 @@ impl<'s> ListenerDraft<'s> {
             self.on_demand.extend(addresses.iter().filter_map(|address| address.host.clone()));
             return;
         }
+        self.certify(site, addresses, own, options, ledger);
+    }
+
+    /// Takes in hosts whose certificates Weir gets or makes.
+    fn certify(
+        &mut self,
+        site: &'s Statement,
+        addresses: &[&SiteAddress],
+        own: &SiteListener<'s>,
+        options: &CaddyOptions,
+        ledger: &Ledger,
+    ) {
         for address in addresses {
             let is_internal =
                 own.is_internal || options.has_local_certificates || address.kind() == SiteHostKind::Internal;

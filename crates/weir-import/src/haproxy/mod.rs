@@ -13,6 +13,7 @@ mod userlist;
 mod format;
 mod acl;
 mod process;
+mod certificates;
 mod output;
 mod address;
 mod proxy;
@@ -53,7 +54,7 @@ pub(crate) fn translate(
     for section in of_kind("cache") {
         cache(ledger, section, &mut draft);
     }
-    global.stores = frontend::stores(ledger, &of_kind("crt-store"));
+    global.stores = certificates::stores(ledger, &of_kind("crt-store"));
     let proxies = proxies(ledger, &sections, &superseded);
     let users = userlist::user_lists(ledger, &of_kind("userlist"), files);
     let mut import = HaproxyImport { ledger, files, global, proxies, users, draft };

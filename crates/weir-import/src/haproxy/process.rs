@@ -1,7 +1,7 @@
 //! `global`: the process, and what holds for all sections.
 
 use super::address::{AddressFamily, parse_address};
-use super::frontend::CertificateStores;
+use super::certificates::CertificateStores;
 use super::output::literal;
 use super::proxy::{duration, time_text};
 use crate::document::{Draft, TomlValue};

@@ -287,6 +287,15 @@ impl AclPattern {
                 _ => AclCondition::Unknown("`-m found` of this".to_owned()),
             };
         }
+        self.compare_kind(value, &atom)
+    }
+
+    /// By what the value is.
+    fn compare_kind(
+        self,
+        value: AclSample,
+        atom: &dyn Fn(AclSubject, AtomTest) -> AclCondition,
+    ) -> AclCondition {
         // The host has no port in Weir; the header has.
         let asks_port = |text: &String| text.replace("(?:", "").contains(':');
         let kind = match value.kind {

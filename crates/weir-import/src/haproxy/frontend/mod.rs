@@ -3,12 +3,10 @@
 mod bind;
 mod routing;
 mod tls;
-mod certificates;
 
 use std::collections::{HashMap, HashSet};
 
 pub(super) use bind::groups;
-pub(super) use certificates::{CertificateStores, stores};
 pub(super) use routing::{BackendTarget, targets};
 
 use bind::BindGroup;

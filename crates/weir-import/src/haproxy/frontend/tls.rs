@@ -1,7 +1,7 @@
 //! `ssl` of `bind`, and the defaults of `global`.
 
-use super::certificates::{self, CertificateStores};
 use crate::document::TomlValue;
+use crate::haproxy::certificates::{self, CertificateStores};
 use crate::haproxy::output::{Keys, literal};
 use crate::haproxy::process::GlobalFacts;
 use crate::haproxy::proxy::ProxySection;

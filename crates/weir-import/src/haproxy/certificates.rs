@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
+use super::address::path_in;
+use super::output::literal;
 use crate::document::TomlValue;
-use crate::haproxy::address::path_in;
-use crate::haproxy::output::literal;
 use crate::report::Ledger;
 use crate::source::{SourceFiles, Statement};
 
@@ -12,10 +12,10 @@ use crate::source::{SourceFiles, Statement};
 const LINES_MAX: usize = 10_000;
 
 /// Certificates with their keys, by the names that `crt` has for them: `@STORE/FILE` or `@STORE/ALIAS`.
-pub(in crate::haproxy) type CertificateStores = HashMap<String, TomlValue>;
+pub(super) type CertificateStores = HashMap<String, TomlValue>;
 
 /// Reads `crt-store` sections.
-pub(in crate::haproxy) fn stores(ledger: &Ledger, sections: &[&Statement]) -> CertificateStores {
+pub(super) fn stores(ledger: &Ledger, sections: &[&Statement]) -> CertificateStores {
     let mut stores = CertificateStores::new();
     for section in sections {
         let store = ledger.words(section).text().unwrap_or_default();
