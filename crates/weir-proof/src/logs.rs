@@ -42,7 +42,7 @@ pub(crate) fn take(facts: &OriginalFacts, servers: &ProofServers) -> LogLines {
 fn of_haproxy(line: &str) -> String {
     let target = quoted(line).split(' ').nth(1).unwrap_or_default().split('?').next().unwrap_or_default();
     if target.contains("//") || target.contains("/.") || target.contains('%') {
-        return format!("\"{}\"", quoted(line));
+        return format!("[#] {} \"{}\"", section(line), quoted(line));
     }
     let is_of_moment = |word: &str| {
         word.contains('/') && word.bytes().all(|byte| byte.is_ascii_digit() || b"/-+".contains(&byte))
@@ -65,6 +65,12 @@ fn of_haproxy(line: &str) -> String {
         word => word.to_owned(),
     };
     (0..words.len()).map(word).collect::<Vec<_>>().join(" ")
+}
+
+/// The section that a line of HAProxy names.
+fn section(line: &str) -> &str {
+    let mut words = line.split(' ').skip_while(|word| *word != "[#]").skip(1);
+    words.next().unwrap_or_default().trim_end_matches('~')
 }
 
 /// A message without what syslog puts before it: of RFC 3164, or of RFC 5424.
@@ -187,7 +193,9 @@ pub(crate) fn compare(
             our.iter().position(|other| other == line).map(|at| our.swap_remove(at)).is_none()
         });
         if counts.0 != counts.1 {
-            let counts = difference(&format!("{} lines", counts.0), &format!("{} lines", counts.1));
+            let missing = their.first().map_or("", String::as_str);
+            let counts =
+                difference(&format!("{} lines, as {missing}", counts.0), &format!("{} lines", counts.1));
             report.add(verdict, rule, line, "all requests", &counts);
         }
         for their in &their {
@@ -210,13 +218,8 @@ pub(crate) fn compare(
 
 /// Takes out the lines of requests of the status page, which is an address of its own with Weir, and has no lines; how many they are.
 fn take_page_lines(their: &mut Vec<String>, our: &mut Vec<String>, sections: &[String]) -> usize {
-    let is_of_page = |line: &String| {
-        let mut words = line.split(' ').skip_while(|word| *word != "[#]").skip(1);
-        line.contains("/<STATS>")
-            || words
-                .next()
-                .is_some_and(|name| sections.iter().any(|section| section == name.trim_end_matches('~')))
-    };
+    let is_of_page =
+        |line: &String| line.contains("/<STATS>") || sections.iter().any(|name| name == section(line));
     let before = their.len();
     their.retain(|line| {
         let is_of_page = is_of_page(line);
@@ -270,7 +273,7 @@ mod tests {
         assert_eq!(of_haproxy(r#"a b/s 0/0/0 --NI "GET /x H""#), r##"a b # ---- "GET /x H""##);
         let line = r#"a w/<NOSRV> -1/-1/-1 503 # SC-- 1/1 "GET /x H""#;
         assert_eq!(of_haproxy(line), r##"a <NOSRV> # 503 # LR-- # "GET /x H""##);
-        assert_eq!(of_haproxy(r#"a b/s 0/0/0 "GET /x/../y H""#), r#""GET /x/../y H""#);
+        assert_eq!(of_haproxy(r#"a [#] w~ b/s 0/0/0 "GET /x/../y H""#), r#"[#] w "GET /x/../y H""#);
     }
 
     #[test]
