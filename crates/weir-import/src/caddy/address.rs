@@ -102,7 +102,7 @@ impl SiteAddress {
                     host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
                 };
                 DEVELOPMENT.iter().any(|domain| is_below(domain))
-                    && !host.strip_prefix("*.").is_some_and(|rest| !rest.contains('.'))
+                    && host.strip_prefix("*.").is_none_or(|rest| rest.contains('.'))
             }
         }
     }

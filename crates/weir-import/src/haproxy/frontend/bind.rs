@@ -11,6 +11,9 @@ use crate::source::{SourceFiles, Statement};
 
 use super::tls::{TlsBind, tls_default};
 
+/// Addresses, each with its port.
+type ListenedAddresses = Vec<(String, Option<u16>)>;
+
 /// The most addresses of one line.
 const PORTS_MAX: usize = 256;
 
@@ -18,7 +21,7 @@ const PORTS_MAX: usize = 256;
 pub(in crate::haproxy) struct BindGroup<'s> {
     pub(super) keys: Keys<'s>,
     pub(super) facts: ListenerFacts,
-    addresses: Vec<(String, Option<u16>)>,
+    addresses: ListenedAddresses,
     first: &'s Statement,
 }
 
@@ -83,7 +86,7 @@ fn add<'s>(
     proxy.ledger.exact(statement);
     let mut bind = BindOptions { keys: Keys::default(), tls: TlsBind::default(), v4v6: false, v6only: false };
     bind.read(proxy, statement, words);
-    let addresses: Option<Vec<Vec<(String, Option<u16>)>>> =
+    let addresses: Option<Vec<ListenedAddresses>> =
         written.split(',').map(|text| listen(&parse_address(text), &bind)).collect();
     let Some(addresses) = addresses.map(|lists| lists.concat()).filter(|all| all.len() <= PORTS_MAX) else {
         proxy.ledger.unsupported(
@@ -116,7 +119,7 @@ fn add<'s>(
     }
 }
 
-fn listen(address: &HaproxyAddress, bind: &BindOptions<'_>) -> Option<Vec<(String, Option<u16>)>> {
+fn listen(address: &HaproxyAddress, bind: &BindOptions<'_>) -> Option<ListenedAddresses> {
     match address.family {
         AddressFamily::Unix => return Some(vec![(format!("unix:{}", literal(&address.host)), None)]),
         AddressFamily::Other => return None,
