@@ -137,4 +137,5 @@ fn lines_still_lead_to_the_original() {
 #[test]
 fn configs_of_traefik() {
     check(SourceFormat::Traefik, "traefik", ".yml");
+    check(SourceFormat::Traefik, "traefik", ".toml-in");
 }

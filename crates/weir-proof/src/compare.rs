@@ -68,15 +68,33 @@ fn is_own_page(answer: &WireMessage) -> bool {
     answer.status() >= 300 && (known || answer.field("weir-reason").is_some() || answer.body.is_empty())
 }
 
-/// A body without its compression.
+/// A body without its compression, and without what a PROXY header in it has of the moment.
 fn plain_body(answer: &WireMessage) -> Vec<u8> {
     if answer.field("content-encoding") != Some("gzip") {
-        return answer.body.clone();
+        return without_proxy_header(&answer.body).unwrap_or_else(|| answer.body.clone());
     }
     let mut out = vec![0; 4 << 20];
     let config = zlib_rs::InflateConfig { window_bits: 31 };
     let (made, _) = zlib_rs::decompress_slice(&mut out, &answer.body, config);
     made.to_vec()
+}
+
+/// A PROXY header of version 2 with the port of the client as 0, and without extensions: servers repeat it where they speak no HTTP.
+fn without_proxy_header(body: &[u8]) -> Option<Vec<u8>> {
+    const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
+    let rest = body.strip_prefix(SIGNATURE)?;
+    let (head, rest) = rest.split_at_checked(4)?;
+    let (content, behind) = rest.split_at_checked(usize::from(u16::from_be_bytes([head[2], head[3]])))?;
+    let (addresses_len, port_at) = match head[1] {
+        0x11 | 0x12 => (12, Some(8)),
+        0x21 | 0x22 => (36, Some(32)),
+        _ => (0, None),
+    };
+    let mut addresses = content.get(..addresses_len)?.to_vec();
+    if let Some(at) = port_at {
+        addresses[at..at + 2].fill(0);
+    }
+    Some([SIGNATURE, &head[..2], &addresses, behind].concat())
 }
 
 fn compare_answers(theirs: &WireMessage, ours: &WireMessage, found: &mut Vec<Difference>) {
@@ -177,5 +195,24 @@ fn values(fields: &[(String, String)], name: &str) -> String {
 fn note(found: &mut Vec<Difference>, aspect: &str, original: String, weir: String) {
     if original != weir {
         found.push(Difference { aspect: aspect.to_owned(), original, weir });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_proxy_header;
+
+    #[test]
+    fn proxy_headers_are_compared_by_their_addresses() {
+        let header = |port: u8, extension: &[u8]| {
+            let mut bytes = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0".to_vec();
+            bytes.push(12 + u8::try_from(extension.len()).unwrap());
+            bytes.extend([127, 0, 0, 1, 127, 0, 0, 2, 0x90, port, 0, 80]);
+            bytes.extend(extension);
+            bytes.extend(b"rest");
+            bytes
+        };
+        assert_eq!(without_proxy_header(&header(1, b"")), without_proxy_header(&header(9, &[5, 0, 1, 7])));
+        assert_eq!(without_proxy_header(b"GET"), None);
     }
 }

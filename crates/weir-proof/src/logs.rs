@@ -5,7 +5,7 @@ use std::fs;
 
 use crate::compare::Difference;
 use crate::original::OriginalFacts;
-use crate::report::ProofReport;
+use crate::report::{DeclaredLosses, ProofReport};
 use crate::rules::{DifferenceVerdict, has_unusual_path};
 use crate::servers::ProofServers;
 
@@ -38,11 +38,11 @@ pub(crate) fn take(facts: &OriginalFacts, servers: &ProofServers) -> LogLines {
 
 /// A line of HAProxy without what is of the moment: times, connections, and which server of a backend had its turn. Of a request whose path is
 /// not in its normal form, on which Weir matches its rules, the request is left. What no backend takes is Weir's own answer (`LR`), and none of a
-/// server (`SC`); states of the cookie for persistence are HAProxy's.
+/// server (`SC`) or of a rule that refuses (`PR`); states of the cookie for persistence are HAProxy's.
 fn of_haproxy(line: &str) -> String {
     let target = quoted(line).split(' ').nth(1).unwrap_or_default().split('?').next().unwrap_or_default();
     if target.contains("//") || target.contains("/.") || target.contains('%') {
-        return format!("\"{}\"", quoted(line));
+        return format!("[#] {} \"{}\"", section(line), quoted(line));
     }
     let is_of_moment = |word: &str| {
         word.contains('/') && word.bytes().all(|byte| byte.is_ascii_digit() || b"/-+".contains(&byte))
@@ -56,7 +56,7 @@ fn of_haproxy(line: &str) -> String {
     };
     let word = |at: usize| match words[at] {
         word if is_of_moment(word) => "#".to_owned(),
-        "SC--" if has_no_server => "LR--".to_owned(),
+        "SC--" | "PR--" | "PT--" if has_no_server => "LR--".to_owned(),
         word if word.ends_with("/<NOSRV>") => "<NOSRV>".to_owned(),
         word if is_state(word) => format!("{}--", &word[..2]),
         word if words.get(at + 1).is_some_and(|next| is_of_moment(next)) && !word.ends_with('>') => {
@@ -65,6 +65,12 @@ fn of_haproxy(line: &str) -> String {
         word => word.to_owned(),
     };
     (0..words.len()).map(word).collect::<Vec<_>>().join(" ")
+}
+
+/// The section that a line of HAProxy names.
+fn section(line: &str) -> &str {
+    let mut words = line.split(' ').skip_while(|word| *word != "[#]").skip(1);
+    words.next().unwrap_or_default().trim_end_matches('~')
 }
 
 /// A message without what syslog puts before it: of RFC 3164, or of RFC 5424.
@@ -160,16 +166,19 @@ fn masked(line: &str) -> String {
 pub(crate) fn compare(
     theirs: &LogLines,
     ours: &LogLines,
-    (declared, judged): (&[u32], &BTreeSet<String>),
+    (declared, judged): (&DeclaredLosses, &BTreeSet<String>),
     report: &mut ProofReport,
 ) {
     let nothing = Vec::new();
     for (place, their) in theirs.iter().filter(|(_, lines)| !lines.is_empty()) {
         let our = ours.get(place).unwrap_or(&nothing);
         let line = report.line_naming(place);
-        let verdict =
-            if declared.contains(&line) { DifferenceVerdict::Declared } else { DifferenceVerdict::Defect };
-        let rule = if declared.contains(&line) { "report" } else { "no rule" };
+        let verdict = if declared.lines.contains(&line) {
+            DifferenceVerdict::Declared
+        } else {
+            DifferenceVerdict::Defect
+        };
+        let rule = if declared.lines.contains(&line) { "report" } else { "no rule" };
         let aspect = format!("log {place}");
         let difference = |original: &str, weir: &str| Difference {
             aspect: aspect.clone(),
@@ -177,6 +186,11 @@ pub(crate) fn compare(
             weir: weir.to_owned(),
         };
         let (mut their, mut our) = (comparable(their, judged), comparable(our, judged));
+        let of_page = take_page_lines(&mut their, &mut our, &report.page_sections());
+        if of_page > 0 {
+            let lines = difference(&format!("{of_page} lines"), "0 lines");
+            report.add(DifferenceVerdict::Deliberate, "stats", line, "requests of the status page", &lines);
+        }
         let counts = (their.len(), our.len());
         their.retain(|line| {
             our.iter().position(|other| other == line).map(|at| our.swap_remove(at)).is_none()
@@ -198,7 +212,9 @@ pub(crate) fn compare(
         }
         our.retain(|line| !is_more(line));
         if their.len() != our.len() {
-            let counts = difference(&format!("{} lines", counts.0), &format!("{} lines", counts.1));
+            let missing = their.first().map_or("", String::as_str);
+            let counts =
+                difference(&format!("{} lines, as {missing}", counts.0), &format!("{} lines", counts.1));
             let counts = Difference { aspect: format!("{aspect}, lines"), ..counts };
             report.add(verdict, rule, line, "all requests", &counts);
         }
@@ -218,6 +234,8 @@ pub(crate) fn compare(
                 (DifferenceVerdict::Deliberate, "sizes")
             } else if is_closed(their, our) {
                 (DifferenceVerdict::Deliberate, "closed")
+            } else if declared.closes && [" 501 ", " 508 "].iter().any(|status| our.contains(status)) {
+                (DifferenceVerdict::Declared, "report")
             } else {
                 (verdict, rule)
             };
@@ -253,7 +271,7 @@ fn is_closed(their: &str, our: &str) -> bool {
 }
 
 /// Redirects that add a slash are logged by nginx as their location says, by Weir as its listener does.
-fn adds_slash(line: &String) -> bool {
+fn adds_slash(line: &str) -> bool {
     let path = target_of(line).split('?').next().unwrap_or_default();
     line.contains("301") && !path.ends_with('/')
 }
@@ -271,6 +289,21 @@ fn is_index(their: &str, our: &mut Vec<String>) -> bool {
     }
 }
 
+/// Takes out the lines of requests of the status page, which is an address of its own with Weir, and has no lines; how many they are.
+fn take_page_lines(their: &mut Vec<String>, our: &mut Vec<String>, sections: &[String]) -> usize {
+    let is_of_page =
+        |line: &String| line.contains("/<STATS>") || sections.iter().any(|name| name == section(line));
+    let before = their.len();
+    their.retain(|line| {
+        let is_of_page = is_of_page(line);
+        if is_of_page && let Some(at) = our.iter().position(|other| quoted(other) == quoted(line)) {
+            our.swap_remove(at);
+        }
+        !is_of_page
+    });
+    before - their.len()
+}
+
 /// Whether lines differ in nothing but a user that the client names and that none of the programs has admitted.
 fn is_unproved_user(their: &str, our: &str) -> bool {
     let (their, our): (Vec<&str>, Vec<&str>) = (their.split(' ').collect(), our.split(' ').collect());
@@ -285,7 +318,19 @@ fn quoted(line: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::{bare, is_unproved_user, masked, of_haproxy, without_echo_size};
+    use super::{bare, is_unproved_user, masked, of_haproxy, take_page_lines, without_echo_size};
+
+    #[test]
+    fn requests_of_the_status_page_have_no_lines() {
+        let mut theirs = vec![
+            "a [#] web stats/<STATS> # 200 \"GET /s H\"".to_owned(),
+            "a [#] page page/<NOSRV> # 503 \"GET /x H\"".to_owned(),
+            "a [#] web app # 200 \"GET /x H\"".to_owned(),
+        ];
+        let mut ours = vec!["a [#] web <NOSRV> # 503 \"GET /s H\"".to_owned(), theirs[2].clone()];
+        assert_eq!(take_page_lines(&mut theirs, &mut ours, &["page".to_owned()]), 2);
+        assert_eq!((theirs.len(), ours.len()), (1, 1));
+    }
 
     #[test]
     fn what_is_of_the_moment_is_masked() {
@@ -301,7 +346,7 @@ mod tests {
         assert_eq!(of_haproxy(r#"a b/s 0/0/0 --NI "GET /x H""#), r##"a b # ---- "GET /x H""##);
         let line = r#"a w/<NOSRV> -1/-1/-1 503 # SC-- 1/1 "GET /x H""#;
         assert_eq!(of_haproxy(line), r##"a <NOSRV> # 503 # LR-- # "GET /x H""##);
-        assert_eq!(of_haproxy(r#"a b/s 0/0/0 "GET /x/../y H""#), r#""GET /x/../y H""#);
+        assert_eq!(of_haproxy(r#"a [#] w~ b/s 0/0/0 "GET /x/../y H""#), r#"[#] w "GET /x/../y H""#);
     }
 
     #[test]

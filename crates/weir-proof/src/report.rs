@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use weir_import::{ImportOutcome, ImportReport};
+
 use crate::compare::Difference;
 use crate::original::OriginalFacts;
 use crate::requests::ProofRequest;
@@ -30,6 +32,25 @@ pub(crate) struct ProofReport {
     /// The lines of the original.
     lines: Vec<String>,
     findings: BTreeMap<FindingKey, ProofFinding>,
+}
+
+/// What the report of an import says of differences.
+#[derive(Default)]
+pub(crate) struct DeclaredLosses {
+    /// The lines that are approximated or not supported.
+    pub(crate) lines: Vec<u32>,
+    /// Whether requests that a rule may be for are answered 501, or 508: no config that is imported says that of itself.
+    pub(crate) closes: bool,
+}
+
+impl DeclaredLosses {
+    pub(crate) fn of(import: &ImportReport) -> DeclaredLosses {
+        let is_told = |outcome| matches!(outcome, ImportOutcome::Unsupported | ImportOutcome::Approximated);
+        let told: Vec<_> = import.findings().iter().filter(|finding| is_told(finding.outcome)).collect();
+        let is_answer = |note: &String| note.contains("answered 501") || note.contains("answered 508");
+        let closes = told.iter().any(|finding| finding.notes.iter().any(is_answer));
+        DeclaredLosses { lines: told.iter().map(|finding| finding.at.line).collect(), closes }
+    }
 }
 
 impl ProofReport {
@@ -89,6 +110,30 @@ impl ProofReport {
         let named = |line: &String| !line.starts_with('#') && line.contains(text);
         let index = self.lines.iter().position(named);
         index.and_then(|index| u32::try_from(index + 1).ok()).unwrap_or_default()
+    }
+
+    /// Sections of HAProxy that are the status page and nothing else.
+    pub(crate) fn page_sections(&self) -> Vec<String> {
+        let (mut found, mut open) = (Vec::new(), None::<(String, bool, bool)>);
+        let mut close = |open: Option<(String, bool, bool)>| {
+            if let Some((name, true, false)) = open {
+                found.push(name);
+            }
+        };
+        for line in &self.lines {
+            let mut words = line.split_whitespace();
+            match (words.next().unwrap_or_default(), words.next()) {
+                ("frontend" | "listen", Some(name)) => close(open.replace((name.to_owned(), false, false))),
+                ("global" | "defaults" | "backend", _) => close(open.take()),
+                ("stats", _) => open.iter_mut().for_each(|(_, has_page, _)| *has_page = true),
+                ("server" | "server-template" | "use_backend" | "default_backend", _) => {
+                    open.iter_mut().for_each(|(_, _, leads)| *leads = true);
+                }
+                _ => {}
+            }
+        }
+        close(open);
+        found
     }
 
     pub(crate) fn to_json(&self) -> serde_json::Value {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use rustix::process::setpriority_process;
 use weir_config::CheckedConfig;
-use weir_import::{ImportOutcome, ImportReport, ResultFault, SourceFiles, SourceFormat, import};
+use weir_import::{ResultFault, SourceFiles, SourceFormat, import};
 
 use crate::arguments::ProofArguments;
 use crate::client::ProofClient;
@@ -19,7 +19,7 @@ use crate::file_system::enter_copy;
 use crate::logs;
 use crate::original::{OriginalFacts, haproxy, nginx};
 use crate::program::{self, ProofProgram};
-use crate::report::ProofReport;
+use crate::report::{DeclaredLosses, ProofReport};
 use crate::requests::{ProofRequest, requests};
 use crate::rules::{DifferenceCase, DifferenceVerdict, judge};
 use crate::servers::ProofServers;
@@ -97,7 +97,10 @@ pub(crate) fn prove(arguments: &ProofArguments, sockets: &[String]) -> anyhow::R
     let our_logs = logs::take(&facts, &servers);
     let mut report = ProofReport::new(&name, &text);
     // A config that is given says nothing of what it lacks.
-    let declared = if arguments.config.is_some() { Vec::new() } else { declared_lines(&imported.report) };
+    let declared = match arguments.config.is_some() {
+        true => DeclaredLosses::default(),
+        false => DeclaredLosses::of(&imported.report),
+    };
     let judged = judge_all(&facts, &asked, (&theirs, &ours), &declared, &mut report);
     logs::compare(&their_logs, &our_logs, (&declared, &judged), &mut report);
     if arguments.json {
@@ -171,19 +174,12 @@ fn outcomes(
     Ok(outcomes)
 }
 
-/// The lines that the report of the import says something of.
-fn declared_lines(import: &ImportReport) -> Vec<u32> {
-    let is_told = |outcome| matches!(outcome, ImportOutcome::Unsupported | ImportOutcome::Approximated);
-    let told = import.findings().iter().filter(|finding| is_told(finding.outcome));
-    told.map(|finding| finding.at.line).collect()
-}
-
 /// Returns the methods and targets of requests that have another status or body, whose lines in logs differ therefore.
 fn judge_all(
     facts: &OriginalFacts,
     asked: &[ProofRequest],
     (theirs, ours): (&[ProofOutcome], &[ProofOutcome]),
-    declared: &[u32],
+    declared: &DeclaredLosses,
     report: &mut ProofReport,
 ) -> BTreeSet<String> {
     let mut judged = BTreeSet::new();
@@ -205,15 +201,18 @@ fn judge_all(
                 ours: our,
             };
             let line = report.line_of(&difference, request, facts);
-            let is_told = |line: &u32| facts.is_near(*line, declared);
+            let is_told = |line: &u32| facts.is_near(*line, &declared.lines);
             let (verdict, rule) = match judge(&case) {
                 Some(rule) => (rule.verdict, rule.name),
                 // What was asked for in general may meet any line.
-                None if (line == 0 && !declared.is_empty())
+                None if (line == 0 && !declared.lines.is_empty())
                     || is_told(&line)
                     || request.lines.iter().any(is_told)
-                    || declared.contains(&request.host_line) =>
+                    || declared.lines.contains(&request.host_line) =>
                 {
+                    (DifferenceVerdict::Declared, "report")
+                }
+                None if declared.closes && matches!(our.answer.status(), 501 | 508) => {
                     (DifferenceVerdict::Declared, "report")
                 }
                 None => (DifferenceVerdict::Defect, "no rule"),

@@ -163,6 +163,9 @@ fn write_files(facts: &OriginalFacts) -> anyhow::Result<()> {
     }
     for file in &facts.files {
         match file {
+            WantedFile::Certificate(path) if path.ends_with('/') => {
+                write(&format!("{path}proof.pem"), &both, true)?;
+            }
             WantedFile::Certificate(path) => write(path, &both, true)?,
             WantedFile::Passwords(path) => write(path, PASSWORDS, true)?,
             WantedFile::Text(path) => write(path, "", false)?,

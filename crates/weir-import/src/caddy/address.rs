@@ -1,5 +1,8 @@
 //! Addresses of sites: `example.com`, `http://a.test:8080`, `:443`, `*.example.com/path`.
 
+use std::net::IpAddr;
+
+use super::matchers::escaped;
 use super::options::CaddyOptions;
 
 /// Where a site is, and how.
@@ -13,7 +16,12 @@ pub(super) struct SiteAddress {
     pub(super) is_redirected_to: bool,
     /// A path that requests have to be below.
     pub(super) path: Option<String>,
+    /// The expression for its names, where an asterisk stands for a label.
+    pub(super) labels: Option<String>,
 }
+
+/// The domains below which Weir issues certificates itself.
+const DEVELOPMENT: [&str; 6] = ["localhost", "test", "example", "internal", "local", "home.arpa"];
 
 /// How the certificate of a host is got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +61,14 @@ impl SiteAddress {
             None => None,
         };
         let host = (!host.is_empty() && host != "*").then(|| host.to_ascii_lowercase());
+        let wildcard = host.as_deref().and_then(one_label);
+        let host = match (host, &wildcard) {
+            (Some(_), Some((base, _))) => Some(base.clone()),
+            (host, _) => host,
+        };
+        if host.as_deref().is_some_and(|host| !host.is_ascii()) {
+            return Err(format!("`{text}`: write the name as DNS has it (`xn--...`)"));
+        }
         let is_http = scheme == Some("http") || port == Some(options.http_port);
         let is_https = scheme == Some("https") || port == Some(options.https_port) || has_tls;
         let automatic = host.is_some() && options.has_automatic_https;
@@ -66,7 +82,29 @@ impl SiteAddress {
             has_tls: with_tls,
             is_redirected_to: has_redirect,
             path: path.filter(|path| path != "/" && path != "/*"),
+            labels: wildcard.map(|(_, expression)| expression),
         })
+    }
+
+    /// Whether the authority for development issues for it.
+    pub(super) fn is_for_development(&self) -> bool {
+        let Some(host) = &self.host else { return true };
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        match bare.parse::<IpAddr>() {
+            Ok(IpAddr::V4(address)) => {
+                address.is_loopback() || address.is_private() || address.is_link_local()
+            }
+            Ok(IpAddr::V6(address)) => {
+                address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local()
+            }
+            Err(_) => {
+                let is_below = |domain: &str| {
+                    host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+                };
+                DEVELOPMENT.iter().any(|domain| is_below(domain))
+                    && host.strip_prefix("*.").is_none_or(|rest| rest.contains('.'))
+            }
+        }
     }
 
     /// Where the certificate comes from.
@@ -79,6 +117,15 @@ impl SiteAddress {
             false => SiteHostKind::Public,
         }
     }
+}
+
+/// Of a host with asterisks, each of which stands for one label: the wildcard of Weir that has all of its names, and the expression for them.
+fn one_label(host: &str) -> Option<(String, String)> {
+    let (_, behind) = host.rsplit_once('*')?;
+    let labels: Vec<String> =
+        host.split('.').map(|label| if label == "*" { "[^.]+".to_owned() } else { escaped(label) }).collect();
+    let base = if behind.starts_with('.') { format!("*{behind}") } else { "*".to_owned() };
+    Some((base, format!("^{}$", labels.join("\\."))))
 }
 
 #[cfg(test)]

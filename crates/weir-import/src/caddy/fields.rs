@@ -109,10 +109,53 @@ pub(super) fn read<'s>(
         let known = list.len();
         if let Err(why) = change(&line, is_deferred, when.as_deref(), list) {
             ledger.unsupported(line.statement, &why);
+            if is_request && !line.words[0].starts_with('+') {
+                remove(line.words[0], when.clone(), line.statement, list);
+                ledger.unsupported(line.statement, REMOVED);
+            }
         } else {
             list.iter_mut().skip(known).for_each(|change| change.matched = Some(matcher.clone()));
             ledger.exact(line.statement);
         }
+    }
+}
+
+/// Fields that a `request_header` which cannot be said may set or remove: servers do not get them, so that nothing that only a client says takes
+/// the place of what Caddy says.
+pub(super) fn remove_named<'s>(
+    statement: &'s Statement,
+    known: &CaddyMatch,
+    ledger: &Ledger,
+    request: &mut Vec<FieldChange<'s>>,
+) {
+    let own = behind_matcher(ledger, statement);
+    let of_block = statement.children().iter().map(Statement::name);
+    for name in own.first().copied().into_iter().chain(of_block) {
+        remove(name, known.condition().ok().flatten(), statement, request);
+    }
+    ledger.unsupported(statement, REMOVED);
+}
+
+/// A field whose value cannot be said is not taken from the client.
+pub(super) fn not_set<'s>(
+    name: &str,
+    from: &'s Statement,
+    ledger: &Ledger,
+    request: &mut Vec<FieldChange<'s>>,
+) {
+    remove(name, None, from, request);
+    ledger.unsupported(from, REMOVED);
+}
+
+/// What becomes of a field that is not set.
+const REMOVED: &str = "until then, servers do not get the field";
+
+fn remove<'s>(name: &str, when: Option<String>, from: &'s Statement, request: &mut Vec<FieldChange<'s>>) {
+    let name = name.trim_start_matches(['-', '?', '>']).to_ascii_lowercase();
+    let is_field = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
+    if is_field && name != "host" {
+        let kind = FieldChangeKind::Remove;
+        request.push(FieldChange { kind, name, value: String::new(), when, matched: None, from });
     }
 }
 

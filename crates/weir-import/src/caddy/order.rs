@@ -4,7 +4,7 @@ use super::matchers::MatcherTable;
 use crate::source::Statement;
 
 /// First to last.
-const ORDER: [&str; 37] = [
+const ORDER: [&str; 38] = [
     "tracing",
     "map",
     "vars",
@@ -42,6 +42,7 @@ const ORDER: [&str; 37] = [
     "php_fastcgi",
     "php_server",
     "file_server",
+    "acme_server",
 ];
 
 /// The directives of a block in Caddy's order: those of one name by how long the path is that they are for, then those with a matcher.
@@ -51,7 +52,8 @@ pub(super) fn sorted<'s>(block: &'s [Statement], matchers: &MatcherTable<'s>) ->
     directives.sort_by_key(|statement| {
         let place = ORDER.iter().position(|name| *name == same_place(statement.name()));
         let (path_len, has_matcher) = matchers.specificity(statement);
-        (place.unwrap_or(ORDER.len()), std::cmp::Reverse(path_len), !has_matcher)
+        // A directive of another module may stand anywhere, by the option `order`: what it might keep out comes first.
+        (place, std::cmp::Reverse(path_len), !has_matcher)
     });
     directives
 }

@@ -1,6 +1,6 @@
 //! `reverse_proxy`: servers, how one is chosen, how they are watched and reached.
 
-use super::fields::{FieldChange, FieldChangeKind};
+use super::fields::{self, FieldChange, FieldChangeKind};
 use super::placeholders::{PlaceholderText, TextKind, translated};
 use super::scope::{RouteBuilder, RouteScope};
 use super::words::{arguments, behind_matcher};
@@ -384,6 +384,14 @@ fn header<'s>(statement: &'s Statement, ledger: &Ledger, route: &mut ProxyRoute<
     };
     let name = name.to_ascii_lowercase();
     if name.contains('*') || name.is_empty() || sign == '?' || words.len() > 2 {
+        if is_request {
+            fields::not_set(
+                words.first().copied().unwrap_or_default(),
+                statement,
+                ledger,
+                &mut route.request,
+            );
+        }
         return ledger.unsupported(statement, "see `request_headers` and `response_headers` of the route");
     }
     let value = words.get(1).copied().unwrap_or_default();
@@ -414,6 +422,9 @@ fn header<'s>(statement: &'s Statement, ledger: &Ledger, route: &mut ProxyRoute<
     let value = match translated(value, TextKind::Field) {
         PlaceholderText::Text(value) => value,
         PlaceholderText::Unknown(placeholder) => {
+            if is_request && sign != '+' {
+                fields::not_set(words[0], statement, ledger, &mut route.request);
+            }
             return ledger.unsupported(statement, &format!("Weir has no placeholder for `{placeholder}`"));
         }
     };

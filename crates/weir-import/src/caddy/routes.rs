@@ -18,6 +18,12 @@ use crate::source::Statement;
 /// The most routes of a site: directives with matchers multiply them.
 const ROUTES_MAX: usize = 2000;
 
+/// What becomes of requests for which a directive cannot be said.
+const CLOSED: &str = "until then, requests that it may be for are answered 501";
+
+/// Why a directive has no requests.
+const BEHIND: &str = "a directive before it, in Caddy's order, takes all of its requests";
+
 /// How deep `handle` and `route` may stand in each other.
 const DEPTH_MAX: usize = 16;
 
@@ -63,7 +69,7 @@ impl<'s> RouteBuilder<'s, '_> {
             return;
         }
         for (index, statement) in directives.iter().enumerate() {
-            let statement: &'s Statement = statement;
+            let (statement, rest): (&'s Statement, _) = (statement, &directives[index + 1..]);
             if self.routes.len() >= ROUTES_MAX || scope.depth > DEPTH_MAX {
                 self.ledger.unsupported(statement, "the site comes to too many routes: split it");
                 return;
@@ -73,22 +79,25 @@ impl<'s> RouteBuilder<'s, '_> {
                 DirectiveMatcher::Some(matcher) => matcher,
                 DirectiveMatcher::Unsupported(why) => {
                     refuse_whole(statement, &why, self.ledger);
-                    if matches!(statement.name(), "basic_auth" | "basicauth" | "forward_auth") {
-                        scope.settings.is_forbidden = Some(statement);
+                    let known = matchers.known_of(statement, self.ledger);
+                    match self.unsaid(statement, known, &mut scope) {
+                        DirectiveOutcome::GoesOn => continue,
+                        taken => return self.settle_behind(rest, &scope, &taken),
                     }
-                    continue;
                 }
             };
-            if scope.settings.is_rewritten && matcher.path.is_some() {
+            if scope.settings.is_rewritten && matcher.asks_path() {
                 let advice =
                     "its path is compared with one that was rewritten before: write the route by hand";
-                self.ledger.unsupported(statement, advice);
-                continue;
+                refuse_whole(statement, advice, self.ledger);
+                match self.unsaid(statement, matcher.without_path(), &mut scope) {
+                    DirectiveOutcome::GoesOn => continue,
+                    taken => return self.settle_behind(rest, &scope, &taken),
+                }
             }
-            let rest = &directives[index + 1..];
             match self.directive(statement, &matcher, matchers, rest, &mut scope) {
                 DirectiveOutcome::GoesOn => {}
-                DirectiveOutcome::Takes => return,
+                taken => return self.settle_behind(rest, &scope, &taken),
             }
         }
         // Caddy answers with nothing what no directive takes.
@@ -97,6 +106,24 @@ impl<'s> RouteBuilder<'s, '_> {
         self.push(&scope, scope.owner, |route| {
             route.set_plain("respond", TomlValue::inline([("status", 200_i64.into())]));
         });
+    }
+
+    /// Directives behind one that takes all requests.
+    fn settle_behind(&self, rest: &[&'s Statement], scope: &RouteScope<'s>, taken: &DirectiveOutcome) {
+        // Within a block, they are for other requests as well.
+        if scope.depth > 0 {
+            return;
+        }
+        for statement in rest.iter().filter(|statement| !self.ledger.is_settled(statement)) {
+            match (statement.name(), taken) {
+                ("tls" | "log" | "bind" | "handle_errors", _) => {}
+                (_, DirectiveOutcome::Closes) => refuse_whole(statement, BEHIND, self.ledger),
+                _ => {
+                    self.ledger.meaningless(statement, BEHIND);
+                    settle_unreached(statement.children(), self.ledger);
+                }
+            }
+        }
     }
 
     fn directive(
@@ -125,7 +152,11 @@ impl<'s> RouteBuilder<'s, '_> {
                 settings::SettingKind::Plain(read) => read(self.ledger, statement, &mut with.settings),
             };
             if read.is_none() {
-                return DirectiveOutcome::GoesOn;
+                // The path is another one from here on, and not known: what asks for it cannot be said.
+                if !is_of_path(statement.name()) {
+                    return DirectiveOutcome::GoesOn;
+                }
+                with.settings.is_rewritten = true;
             }
             return self.with_setting(matcher, with, (matchers, rest), scope);
         }
@@ -139,12 +170,48 @@ impl<'s> RouteBuilder<'s, '_> {
             // Of the site as a whole.
             "tls" | "log" | "bind" | "handle_errors" => return DirectiveOutcome::GoesOn,
             name => {
-                let advice = advice(name);
-                refuse_whole(statement, advice, self.ledger);
-                return DirectiveOutcome::GoesOn;
+                refuse_whole(statement, advice(name), self.ledger);
+                return self.unsaid(statement, matcher.clone(), scope);
             }
         };
         if is_answer && matcher.is_any() { DirectiveOutcome::Takes } else { DirectiveOutcome::GoesOn }
+    }
+
+    /// A directive that cannot be said, of whose requests this is known. Those that it may answer, or keep from what is behind it, get 501.
+    fn unsaid(
+        &mut self,
+        statement: &'s Statement,
+        known: CaddyMatch,
+        scope: &mut RouteScope<'s>,
+    ) -> DirectiveOutcome {
+        match statement.name() {
+            "basic_auth" | "basicauth" | "forward_auth" => scope.settings.is_forbidden = Some(statement),
+            "request_header" => {
+                fields::remove_named(statement, &known, self.ledger, &mut scope.settings.request);
+            }
+            name if keeps_nothing_out(name) => {}
+            _ => return self.close(statement, known, scope),
+        }
+        DirectiveOutcome::GoesOn
+    }
+
+    /// Answers 501 to the requests of a scope of which this is known.
+    fn close(
+        &mut self,
+        statement: &'s Statement,
+        known: CaddyMatch,
+        scope: &RouteScope<'s>,
+    ) -> DirectiveOutcome {
+        self.ledger.unsupported(statement, CLOSED);
+        let takes_all = known.is_any();
+        let mut own = scope.clone();
+        own.matched = own.matched.and(known);
+        own.settings.keys.retain(|(key, ..)| matches!(*key, "basic" | "forward_auth" | "access_log"));
+        own.settings.stripped = None;
+        self.push(&own, statement, |route| {
+            route.set_plain("respond", TomlValue::inline([("status", 501_i64.into())]));
+        });
+        if takes_all { DirectiveOutcome::Closes } else { DirectiveOutcome::GoesOn }
     }
 
     /// A setting for some requests makes two sets of routes: one for those, and one for the others.
@@ -181,8 +248,8 @@ impl<'s> RouteBuilder<'s, '_> {
             && !settings::strip_handled_path(statement, &mut inner.settings, self.ledger)
         {
             let advice = "only a path such as `/api/*` can be taken off: use `replace_regex` of the route";
-            self.ledger.unsupported(statement, advice);
-            return DirectiveOutcome::GoesOn;
+            refuse_whole(statement, advice, self.ledger);
+            return self.close(statement, matcher.clone(), scope);
         }
         self.ledger.exact(statement);
         let inside = matchers.within(statement.children());
@@ -204,6 +271,34 @@ impl<'s> RouteBuilder<'s, '_> {
     }
 }
 
+/// Whether a directive changes the path that those behind it see.
+fn is_of_path(name: &str) -> bool {
+    matches!(name, "rewrite" | "uri" | "try_files")
+}
+
+/// Whether a directive neither answers nor refuses a request, nor leads it elsewhere.
+fn keeps_nothing_out(name: &str) -> bool {
+    [
+        "header",
+        "encode",
+        "log_skip",
+        "skip_log",
+        "log_append",
+        "log_name",
+        "request_body",
+        "method",
+        "tracing",
+        "metrics",
+        "templates",
+        "push",
+        "intercept",
+        "copy_response_headers",
+        "map",
+        "vars",
+    ]
+    .contains(&name)
+}
+
 /// Whether a status of failures is answered without a body somewhere.
 fn has_bare_answer(block: &[Statement]) -> bool {
     block.iter().any(|statement| {
@@ -220,7 +315,7 @@ fn has_bare_answer(block: &[Statement]) -> bool {
 /// What is in a block that no request comes to.
 fn settle_unreached(block: &[Statement], ledger: &Ledger) {
     for statement in block.iter().filter(|statement| !ledger.is_settled(statement)) {
-        ledger.meaningless(statement, "no request comes here: the matchers around it exclude each other");
+        ledger.meaningless(statement, "no request comes here");
         settle_unreached(statement.children(), ledger);
     }
 }
@@ -249,4 +344,6 @@ enum DirectiveOutcome {
     GoesOn,
     /// It answers all of them.
     Takes,
+    /// It cannot be said, and may be for all of them: they get 501.
+    Closes,
 }

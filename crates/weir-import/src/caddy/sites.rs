@@ -12,6 +12,11 @@ use crate::document::{Draft, DraftTable, TomlValue, order};
 use crate::report::Ledger;
 use crate::source::Statement;
 
+/// Why a site has no certificate of Weir's own authority.
+const NOT_FOR_DEVELOPMENT: &str = "Weir issues certificates itself for names of development only (`localhost`, `test`, `internal` and the like): name `certificates`, or use `acme`; until then, the site has none";
+/// Why a wildcard has none of ACME.
+const WILDCARD_NEEDS_DNS: &str = "a wildcard has to be proved by DNS: `dns_update` or `dns_command` of `tls.acme`, or `certificates`; until then, the site has no certificate";
+
 /// A listener in the making.
 #[derive(Default)]
 struct ListenerDraft<'s> {
@@ -32,6 +37,8 @@ struct ListenerDraft<'s> {
     /// Hosts whose requests are sent to the listener with TLS.
     redirects: Vec<(String, u16, &'s Statement)>,
     origin: Option<&'s Statement>,
+    /// Whether some of its hosts have no certificate.
+    lacks_certificates: bool,
     /// Whether its first site is there for redirects only.
     is_plain: bool,
 }
@@ -162,9 +169,27 @@ fn matched(addresses: &[&SiteAddress], site: &Statement, ledger: &Ledger) -> Vec
                 continue;
             }
         };
-        all.push(CaddyMatch { hosts, path, ..CaddyMatch::default() });
+        let when = labels(&group).into_iter().collect();
+        all.push(CaddyMatch { hosts, path, when, ..CaddyMatch::default() });
     }
     all
+}
+
+/// The condition on hosts of which an asterisk is one label: in Weir, it stands for several.
+fn labels(group: &[&SiteAddress]) -> Option<String> {
+    let wildcards: Vec<String> = group
+        .iter()
+        .filter_map(|address| address.labels.as_deref())
+        .map(|expression| format!("host.matches(r\"{expression}\")"))
+        .collect();
+    if wildcards.is_empty() || group.iter().any(|address| address.host.is_none()) {
+        return None;
+    }
+    let plain = group.iter().filter(|address| address.labels.is_none());
+    let plain = plain.filter_map(|address| address.host.as_deref()).map(|host| format!("host == \"{host}\""));
+    let mut all: Vec<String> = plain.collect();
+    all.extend(wildcards);
+    Some(all.join(" || "))
 }
 
 /// A folder that no file is sent from has no meaning.
@@ -379,9 +404,30 @@ impl<'s> ListenerDraft<'s> {
             self.on_demand.extend(addresses.iter().filter_map(|address| address.host.clone()));
             return;
         }
+        self.certify(site, addresses, own, options, ledger);
+    }
+
+    /// Takes in hosts whose certificates Weir gets or makes.
+    fn certify(
+        &mut self,
+        site: &'s Statement,
+        addresses: &[&SiteAddress],
+        own: &SiteListener<'s>,
+        options: &CaddyOptions,
+        ledger: &Ledger,
+    ) {
         for address in addresses {
             let is_internal =
                 own.is_internal || options.has_local_certificates || address.kind() == SiteHostKind::Internal;
+            let lacks = match is_internal {
+                true => (!address.is_for_development()).then_some(NOT_FOR_DEVELOPMENT),
+                false => address.labels.as_ref().map(|_| WILDCARD_NEEDS_DNS),
+            };
+            if let Some(advice) = lacks {
+                ledger.unsupported(site, advice);
+                self.lacks_certificates = true;
+                continue;
+            }
             let list = if is_internal { &mut self.internal } else { &mut self.public };
             list.extend(
                 address.host.clone().filter(|host| !list.contains(host)).into_iter().collect::<Vec<_>>(),
@@ -455,7 +501,8 @@ impl<'s> ListenerDraft<'s> {
             let mut acme = options.acme.clone();
             acme.retain(|(key, _)| self.acme.iter().all(|(own, _)| own != key));
             acme.extend(self.acme.clone());
-            if !self.internal.is_empty() || !self.certificates.is_empty() || !self.on_demand.is_empty() {
+            let has_others = !self.internal.is_empty() || !self.certificates.is_empty();
+            if has_others || !self.on_demand.is_empty() || self.lacks_certificates {
                 acme.push(("hosts".to_owned(), self.public.clone().into()));
             }
             if !self.on_demand.is_empty() {
@@ -467,10 +514,17 @@ impl<'s> ListenerDraft<'s> {
             tls.push(("acme".to_owned(), TomlValue::Inline(acme)));
         }
         if self.public.is_empty() && self.on_demand.is_empty() && self.certificates.is_empty() {
-            if self.tls.is_empty() {
+            let mut internal = Vec::new();
+            if self.lacks_certificates {
+                let hosts = match self.internal.is_empty() {
+                    true => vec!["localhost".to_owned()],
+                    false => self.internal.clone(),
+                };
+                internal.push(("hosts".to_owned(), hosts.into()));
+            } else if self.tls.is_empty() {
                 return Some("internal".into());
             }
-            tls.push(("internal".to_owned(), TomlValue::Inline(Vec::new())));
+            tls.push(("internal".to_owned(), TomlValue::Inline(internal)));
         } else if !self.internal.is_empty() {
             let hosts = TomlValue::inline([("hosts", self.internal.clone().into())]);
             tls.push(("internal".to_owned(), hosts));

@@ -70,6 +70,23 @@ impl Draft {
         path.iter().fold(&mut self.root, |table, key| table.table(key))
     }
 
+    /// Adds a table under a name of its kind; one that says the same is used again, one that says something else leaves the name to itself. The
+    /// name that it has.
+    pub fn add_named(&mut self, kind: &str, wanted: &str, table: DraftTable) -> String {
+        let all = self.table(&[kind]);
+        let mut name = wanted.to_owned();
+        let mut number = 2;
+        while let Some(known) = all.get_table(&name) {
+            if known.says_the_same(&table) {
+                return name;
+            }
+            name = format!("{wanted}-{number}");
+            number += 1;
+        }
+        *all.table(&name) = table;
+        name
+    }
+
     /// Whether there is such a table.
     pub fn has(&self, path: &[&str]) -> bool {
         self.get(path).is_some()

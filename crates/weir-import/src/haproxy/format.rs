@@ -7,7 +7,12 @@ use super::output::literal_in_template;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FormatUse {
     Header,
-    Log { tcp: bool },
+    /// Of a listener that has TLS, or another name than its section.
+    Log {
+        tcp: bool,
+        tls: bool,
+        renamed: bool,
+    },
 }
 
 /// A text with placeholders, and what is only nearly the same in it.
@@ -28,11 +33,11 @@ pub(super) fn template(
     around: &Surroundings<'_>,
 ) -> Result<FormatTemplate, String> {
     let named = match usage {
-        FormatUse::Log { tcp: false } => format == HTTPLOG,
-        FormatUse::Log { tcp: true } => format == TCPLOG,
+        FormatUse::Log { tcp: false, .. } => format == HTTPLOG,
+        FormatUse::Log { tcp: true, .. } => format == TCPLOG,
         FormatUse::Header => false,
     };
-    if named {
+    if named && is_usual(usage, around) {
         return Ok(FormatTemplate { text: "httplog".to_owned(), notes: Vec::new() });
     }
     let mut made = FormatTemplate { text: String::new(), notes: Vec::new() };
@@ -75,7 +80,33 @@ pub(super) fn template(
         }
     }
     made.text.push_str(&literal_in_template(rest));
+    if usage != FormatUse::Header {
+        made.text = with_single_spaces(&made.text);
+    }
     Ok(made)
+}
+
+/// Whether Weir's own format of the same name says all that HAProxy's does.
+pub(super) fn is_usual(usage: FormatUse, around: &Surroundings<'_>) -> bool {
+    let of_listener = matches!(usage, FormatUse::Log { tls: false, renamed: false, .. });
+    of_listener && !around.trusts_peers
+}
+
+/// The line of `option httplog`, or of `option tcplog`, for a listener of which Weir's own format would say something else.
+pub(super) fn usual_line(usage: FormatUse, around: &Surroundings<'_>) -> String {
+    let format = if matches!(usage, FormatUse::Log { tcp: true, .. }) { TCPLOG } else { HTTPLOG };
+    template(format, usage, around).map_or_else(|_| "httplog".to_owned(), |made| made.text)
+}
+
+/// Between fields, there is one space in a log, and none at its beginning.
+fn with_single_spaces(text: &str) -> String {
+    let mut result = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character != ' ' || !(result.is_empty() || result.ends_with(' ')) {
+            result.push(character);
+        }
+    }
+    result
 }
 
 /// The value behind `%`, and what follows it.
@@ -99,12 +130,34 @@ fn value<'f>(
     if name == "o" {
         return Ok((String::new(), rest));
     }
+    if let Some(text) = of_place(name, usage, around) {
+        return Ok((text, behind));
+    }
     let text = match usage {
-        FormatUse::Log { tcp } => log_value(name, tcp, notes),
+        FormatUse::Log { tcp, .. } => log_value(name, tcp, notes),
         FormatUse::Header => header_value(name),
     };
     let text = text.ok_or_else(|| format!("Weir has no placeholder for `%{name}`"))?;
     Ok((text.to_owned(), behind))
+}
+
+/// What depends on the listener: the peer where clients are named by it, and the name of the section where the listener has another one.
+fn of_place(name: &str, usage: FormatUse, around: &Surroundings<'_>) -> Option<String> {
+    let (tls, renamed) = match usage {
+        FormatUse::Log { tls, renamed, .. } => (tls, renamed),
+        FormatUse::Header => (false, true),
+    };
+    match (name, around.frontend) {
+        ("ci", _) if around.trusts_peers => Some("{peer_address}".to_owned()),
+        ("cp", _) if around.trusts_peers => Some("{peer_port}".to_owned()),
+        ("f" | "ft", Some(section)) => {
+            // On TLS, there is a mark behind the name.
+            let mark = if tls && name == "ft" { "~" } else { "" };
+            let section = if renamed { literal_in_template(section) } else { "{listener}".to_owned() };
+            Some(format!("{section}{mark}"))
+        }
+        _ => None,
+    }
 }
 
 /// Where the bracket closes: a sample may have some in its arguments.
@@ -155,7 +208,6 @@ fn log_value(name: &str, tcp: bool, notes: &mut Vec<&'static str>) -> Option<&'s
         "fi" => "{local_address}",
         "fp" => "{local_port}",
         "f" => "{listener}",
-        // On TLS, HAProxy writes a `~` behind the name: the caller adds it.
         "ft" => "{listener}",
         "b" => "{haproxy.backend}",
         "s" => "{haproxy.server}",

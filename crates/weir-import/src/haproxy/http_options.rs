@@ -1,24 +1,26 @@
 //! What frontends and backends both may say: headers about the client, compression, error pages.
 
 use super::acl::{AclCondition, AclSubject, Atom, AtomTest};
-use super::output::{Keys, literal};
+use super::errors;
+use super::output::Keys;
 use super::proxy::ProxySection;
 use super::rules::{HeaderChange, HeaderOperation};
 use crate::document::TomlValue;
-use crate::source::Statement;
+use crate::source::{SourceFiles, Statement};
 
 /// Keys of a listener, or of the routes to a backend.
 pub(super) fn options<'s>(
     proxy: &ProxySection<'s>,
     keys: &mut Keys<'s>,
     changes: &mut Vec<HeaderChange<'s>>,
+    files: &dyn SourceFiles,
 ) {
     if proxy.is_tcp() {
         return;
     }
     forwarded(proxy, keys, changes);
     compression(proxy, keys);
-    error_pages(proxy, keys);
+    errors::error_pages(proxy, keys, files);
     if let Some(statement) = proxy.option("http-buffer-request") {
         proxy.ledger.words(statement).rest();
         proxy.ledger.approximated(
@@ -146,56 +148,6 @@ fn compression<'s>(proxy: &ProxySection<'s>, keys: &mut Keys<'s>) {
 /// HAProxy compares the beginning: `text/` is each of them.
 fn media_type(text: &str) -> String {
     if text.ends_with('/') { format!("{text}*") } else { text.to_owned() }
-}
-
-fn error_pages<'s>(proxy: &ProxySection<'s>, keys: &mut Keys<'s>) {
-    let ledger = proxy.ledger;
-    for line in
-        proxy.all(&["errorfile", "errorloc", "errorloc302", "errorloc303", "errorfiles", "http-error"])
-    {
-        let mut words = ledger.words(line);
-        let status = words.text().and_then(|text| text.parse::<i64>().ok());
-        match (line.name(), status) {
-            ("errorfile", Some(_)) => {
-                let file = words.text().unwrap_or_default();
-                let usual = [
-                    "/etc/haproxy/errors/",
-                    "/usr/local/etc/haproxy/errors/",
-                    "/usr/share/haproxy/",
-                    "/dev/null",
-                ];
-                match usual.iter().any(|folder| file.starts_with(folder)) {
-                    true => ledger.approximated(
-                        line,
-                        "the page is Weir's own, in place of that of the distribution: `error_pages`",
-                    ),
-                    false => ledger.unsupported(
-                        line,
-                        "put the body of the file, without its head, into a file for `error_pages`",
-                    ),
-                }
-            }
-            ("errorloc" | "errorloc302" | "errorloc303", Some(status @ 400..=599)) => {
-                let target = literal(&words.text().unwrap_or_default().replace('{', "{{").replace('}', "}}"));
-                let mut page =
-                    vec![("status".to_owned(), status.into()), ("redirect".to_owned(), target.into())];
-                if line.name() == "errorloc303" {
-                    page.push(("new_status".to_owned(), 303.into()));
-                }
-                let mut pages = match keys.get("error_pages") {
-                    Some(TomlValue::Array(pages)) => pages.clone(),
-                    _ => Vec::new(),
-                };
-                pages.push(TomlValue::Inline(page));
-                keys.set("error_pages", TomlValue::Array(pages), line);
-                ledger.exact(line);
-            }
-            _ => ledger.unsupported(
-                line,
-                "`error_pages` have the file of a body, or a target of a redirect, for statuses from 400 on",
-            ),
-        }
-    }
 }
 
 /// The statement's words, all taken.

@@ -326,7 +326,6 @@ pub(super) fn foreign_section(ledger: &Ledger, section: &Statement) {
             "lines of the access log go to a file, standard output or syslog: `access_log.output`"
         }
         "http-errors" => "`error_pages` of a listener or a route have the files of bodies",
-        "crt-store" => "name certificate and key in `tls.certificates` of the listener",
         "fcgi-app" => "an upstream has `protocol = \"fastcgi\"`, and its routes `fastcgi`",
         "acme" => "`tls.acme` of a listener obtains certificates",
         _ => "Weir has no such section",

@@ -2,7 +2,7 @@
 
 use super::acl::Surroundings;
 use super::address::{AddressFamily, parse_address};
-use super::format::{FormatUse, template};
+use super::format::{FormatUse, is_usual, template, usual_line};
 use super::output::{Keys, literal};
 use super::process::GlobalFacts;
 use super::proxy::ProxySection;
@@ -13,14 +13,14 @@ use crate::source::Statement;
 pub(super) fn access_log<'s>(
     proxy: &ProxySection<'s>,
     global: &GlobalFacts<'s>,
-    tls: bool,
+    usage: FormatUse,
     around: &Surroundings<'_>,
 ) -> Option<Keys<'s>> {
     let lines = log_lines(proxy, global);
     let output = output(proxy.ledger, &lines)?;
     let tcp = proxy.is_tcp();
     let mut keys = Keys::default();
-    let (format, statement) = format(proxy, tcp, tls, around);
+    let (format, statement) = format(proxy, usage, around);
     keys.set("access_log.format", format, statement);
     if let (Some(output), statement) = output {
         keys.set("access_log.output", output, statement);
@@ -152,11 +152,10 @@ fn destination(target: &str) -> Option<String> {
 
 fn format<'s>(
     proxy: &ProxySection<'s>,
-    tcp: bool,
-    tls: bool,
+    usage: FormatUse,
     around: &Surroundings<'_>,
 ) -> (String, &'s Statement) {
-    let ledger = proxy.ledger;
+    let (ledger, tcp) = (proxy.ledger, proxy.is_tcp());
     let candidates = [
         ("log-format", proxy.one(&["log-format"])),
         ("httplog", proxy.option("httplog")),
@@ -169,9 +168,8 @@ fn format<'s>(
         .max_by_key(|(_, statement)| statement.id);
     let Some((kind, statement)) = found else {
         let mode = if tcp { "TCP" } else { "HTTP" };
-        let text = format!(
-            "Connect from {{client_address}}:{{client_port}} to {{local_address}}:{{local_port}} ({{listener}}/{mode})"
-        );
+        let line = format!("Connect from %ci:%cp to %fi:%fp (%f/{mode})");
+        let text = template(&line, usage, around).map_or_else(|_| "httplog".to_owned(), |made| made.text);
         return (text, proxy.header);
     };
     for (_, other) in candidates {
@@ -183,13 +181,10 @@ fn format<'s>(
     let mut words = ledger.words(statement);
     if kind == "log-format" {
         let text = words.text().unwrap_or_default();
-        return match template(text, FormatUse::Log { tcp }, around) {
+        return match template(text, usage, around) {
             Ok(template) => {
                 ledger.exact(statement);
                 template.notes.iter().for_each(|note| ledger.approximated(statement, note));
-                if tls && text.contains("%ft") {
-                    ledger.approximated(statement, "there is no `~` behind the name of a listener with TLS");
-                }
                 (template.text, statement)
             }
             Err(reason) => {
@@ -211,8 +206,8 @@ fn format<'s>(
         ledger.approximated(statement, "lines have the combined form");
         return ("combined".to_owned(), statement);
     }
-    if tls {
-        ledger.approximated(statement, "there is no `~` behind the name of a listener with TLS");
+    match is_usual(usage, around) {
+        true => ("httplog".to_owned(), statement),
+        false => (usual_line(usage, around), statement),
     }
-    ("httplog".to_owned(), statement)
 }

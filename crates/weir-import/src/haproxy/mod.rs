@@ -7,11 +7,13 @@ mod tables;
 mod backend;
 mod logs;
 mod http_options;
+mod errors;
 mod rules;
 mod userlist;
 mod format;
 mod acl;
 mod process;
+mod certificates;
 mod output;
 mod address;
 mod proxy;
@@ -20,11 +22,11 @@ mod parse;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
-use crate::document::Draft;
+use crate::document::{Draft, DraftTable};
 use crate::report::Ledger;
 use crate::source::{ImportError, SourceFiles, Statement, StatementId};
 use acl::{AclCondition, AclConditions, HaproxyMapEntries, MapUse, Surroundings, TableFacts, VariableValue};
-use backend::Clients;
+use backend::{ChosenServer, Clients};
 use frontend::{BackendFacts, BackendTarget, FrontendParts};
 use output::{Keys, NamedTables, literal};
 use process::GlobalFacts;
@@ -52,6 +54,7 @@ pub(crate) fn translate(
     for section in of_kind("cache") {
         cache(ledger, section, &mut draft);
     }
+    global.stores = certificates::stores(ledger, &of_kind("crt-store"));
     let proxies = proxies(ledger, &sections, &superseded);
     let users = userlist::user_lists(ledger, &of_kind("userlist"), files);
     let mut import = HaproxyImport { ledger, files, global, proxies, users, draft };
@@ -64,7 +67,7 @@ pub(crate) fn translate(
     for section in &sections {
         match section.name() {
             "frontend" | "backend" | "listen" | "defaults" => ignored::settle(ledger, section, &superseded),
-            "global" | "resolvers" | "cache" | "userlist" => {}
+            "global" | "resolvers" | "cache" | "userlist" | "crt-store" => {}
             "peers" if !process::peers_are_used(ledger, section, &sections) => {
                 for line in section.children().iter().chain([section]) {
                     ledger.meaningless(line, "nothing counts in a table that it shares");
@@ -123,8 +126,12 @@ fn proxies<'s>(
 }
 
 /// The rules of a section, as those of the routes that lead to it.
-fn of_routes<'s>(proxy: &ProxySection<'s>, mut rules: rules::SectionRules<'s>) -> rules::SectionRules<'s> {
-    http_options::options(proxy, &mut rules.route, &mut rules.requests);
+fn of_routes<'s>(
+    proxy: &ProxySection<'s>,
+    mut rules: rules::SectionRules<'s>,
+    files: &dyn SourceFiles,
+) -> rules::SectionRules<'s> {
+    http_options::options(proxy, &mut rules.route, &mut rules.requests, files);
     let listener = std::mem::take(&mut rules.listener);
     rules.route.extend(&listener);
     // They are about clients of the listener.
@@ -194,6 +201,24 @@ struct SharedState {
     slots: HashMap<u8, String>,
 }
 
+impl SharedState {
+    /// What conditions of a section may refer to.
+    fn around<'a>(&'a self, files: &'a dyn SourceFiles, section: &'a str) -> Surroundings<'a> {
+        Surroundings {
+            files,
+            tables: &self.tables,
+            tables_are_known: !section.is_empty(),
+            section,
+            frontend: None,
+            slots: HashMap::new(),
+            maps: &self.maps,
+            variables: &self.variables,
+            trusts_peers: self.trusts_peers,
+            captures: &[],
+        }
+    }
+}
+
 /// What faces servers, and the sections that face clients.
 #[derive(Default)]
 struct ServerSide<'s> {
@@ -210,6 +235,8 @@ struct ReadSection<'s> {
     as_backend: Option<rules::SectionRules<'s>>,
     targets: Vec<BackendTarget<'s>>,
     increments: Vec<(String, AclCondition, &'static str)>,
+    /// Servers that rules choose.
+    chosen: Vec<ChosenServer<'s>>,
 }
 
 impl<'s> HaproxyImport<'s, '_> {
@@ -274,17 +301,7 @@ impl<'s> HaproxyImport<'s, '_> {
     }
 
     fn around<'a>(&'a self, state: &'a SharedState, section: &'a str) -> Surroundings<'a> {
-        Surroundings {
-            files: self.files,
-            tables: &state.tables,
-            tables_are_known: !section.is_empty(),
-            section,
-            slots: HashMap::new(),
-            maps: &state.maps,
-            variables: &state.variables,
-            trusts_peers: state.trusts_peers,
-            captures: &[],
-        }
+        state.around(self.files, section)
     }
 
     /// Whether `option forwardfor except` makes trusted proxies; behind PROXY headers, the peer is not who HAProxy takes for it.
@@ -313,7 +330,9 @@ impl<'s> HaproxyImport<'s, '_> {
             false => state.captures.values().next(),
         };
         let captures = captures.map_or(&[][..], Vec::as_slice);
-        let around = Surroundings { slots: slots.clone(), captures, ..self.around(state, proxy.name) };
+        let frontend = Some(proxy.name).filter(|_| proxy.is_frontend());
+        let around =
+            Surroundings { slots: slots.clone(), captures, frontend, ..self.around(state, proxy.name) };
         let conditions = AclConditions::new(self.ledger, &proxy.all(&["acl"]), around);
         let increments = tables::increments(proxy, &conditions, &slots);
         let rules = rules::read(proxy, &conditions, &self.users, before);
@@ -325,8 +344,9 @@ impl<'s> HaproxyImport<'s, '_> {
         } else {
             Vec::new()
         };
+        let chosen = backend::chosen(proxy, &conditions, &changes);
         conditions.settle_unused();
-        ReadSection { index, rules, as_backend: None, targets, increments }
+        ReadSection { index, rules, as_backend: None, targets, increments, chosen }
     }
 
     /// The places of `listen` sections that other sections lead to.
@@ -387,8 +407,9 @@ impl<'s> HaproxyImport<'s, '_> {
                 true => section.as_backend.take(),
                 false => Some(std::mem::take(&mut section.rules)),
             };
-            let rules = rules.map(|rules| of_routes(proxy, rules)).unwrap_or_default();
-            let mut facts = BackendFacts { upstream: None, rules, is_tcp: proxy.is_tcp() };
+            let rules = rules.map(|rules| of_routes(proxy, rules, self.files)).unwrap_or_default();
+            let mut facts =
+                BackendFacts { upstream: None, chosen: Vec::new(), rules, is_tcp: proxy.is_tcp() };
             if proxy.is_backend() {
                 let none = Clients::default();
                 let clients = clients.get(proxy.name).unwrap_or(&none);
@@ -397,6 +418,23 @@ impl<'s> HaproxyImport<'s, '_> {
                     names.push(name.clone());
                     facts.upstream = Some(name.clone());
                     made.upstreams.push((name, keys));
+                }
+                for rule in std::mem::take(&mut section.chosen) {
+                    let keys = rule
+                        .server
+                        .and_then(|server| backend::upstream_of_one(proxy, &self.global, clients, server));
+                    let name = keys.map(|keys| {
+                        let wanted = format!("{}-{}", proxy.name, rule.server.unwrap_or_default());
+                        let known = made.upstreams.iter().find(|(_, known)| known.equals(&keys));
+                        if let Some((name, _)) = known.filter(|(name, _)| *name == name_of(&wanted)) {
+                            return name.clone();
+                        }
+                        let name = address::free_name(&wanted, &names);
+                        names.push(name.clone());
+                        made.upstreams.push((name.clone(), keys));
+                        name
+                    });
+                    facts.chosen.push((rule, name));
                 }
             }
             if !proxy.is_frontend() {
@@ -419,17 +457,7 @@ impl<'s> HaproxyImport<'s, '_> {
         let mut taken = Vec::new();
         for ReadSection { index, rules, targets, .. } in &servers.frontends {
             let proxy = &self.proxies[*index];
-            let around = Surroundings {
-                files: self.files,
-                tables: &state.tables,
-                tables_are_known: true,
-                section: proxy.name,
-                slots: HashMap::new(),
-                maps: &state.maps,
-                variables: &state.variables,
-                trusts_peers: state.trusts_peers,
-                captures: &[],
-            };
+            let around = Surroundings { frontend: Some(proxy.name), ..state.around(self.files, proxy.name) };
             let groups = frontend::groups(proxy, &self.global, self.files);
             let only_page = targets.is_empty() && rules.terminals.is_empty();
             let address = groups.first().and_then(|group| group.address()).filter(|_| only_page);
@@ -454,6 +482,10 @@ impl<'s> HaproxyImport<'s, '_> {
     fn settle_page(&self, index: usize) {
         let proxy = &self.proxies[index];
         let _ = proxy.is_tcp();
+        for line in proxy.innermost(&["log"]) {
+            self.ledger.words(line).rest();
+            self.ledger.approximated(line, "requests of the status page have no lines in the log");
+        }
         for line in proxy.header.children() {
             if !self.ledger.is_settled(line)
                 && ["mode", "maxconn", "timeout", "log", "option", "default_backend", "balance", "no"]
@@ -476,11 +508,15 @@ impl<'s> HaproxyImport<'s, '_> {
             let formats = ["httplog", "tcplog", "httpslog"];
             let has_format = formats.iter().any(|name| proxy.option(name).is_some())
                 || proxy.one(&["log-format"]).is_some();
-            let names = has_format && !proxy.all(&["log"]).is_empty();
+            let names = has_format && !proxy.all(&["log"]).is_empty() || self.names_servers();
             let mut ports = Vec::new();
             for bind in proxy.all(&["bind"]) {
                 let written = bind.words.get(1).map_or("", |word| word.text.as_str());
                 ports.extend(written.split(',').map(|text| address::parse_address(text).port_number()));
+                // Who says by a PROXY header where it has connected to, need not have named this port.
+                if bind.words.iter().any(|word| word.text == "accept-proxy") {
+                    ports.push(None);
+                }
             }
             let own = Some(proxy.name).filter(|_| proxy.is_backend());
             let led: HashSet<&str> =
@@ -495,19 +531,46 @@ impl<'s> HaproxyImport<'s, '_> {
         all
     }
 
+    /// The first line that has a text in it.
+    fn line_with(&self, text: &str) -> Option<&'s Statement> {
+        let lines = self.proxies.iter().flat_map(ProxySection::lines);
+        let has_text = |line: &&'s Statement| line.words.iter().any(|word| word.text.contains(text));
+        lines.filter(has_text).min_by_key(|line| line.id)
+    }
+
+    /// Whether a rule asks for the name of a server.
+    fn names_servers(&self) -> bool {
+        let rules = self.proxies.iter().flat_map(|proxy| {
+            proxy.all(&["http-request", "http-response", "http-after-response", "acl", "use_backend"])
+        });
+        let asks = |text: &str| text.contains("srv_name") || text.ends_with("%s") || text.contains("%s ");
+        rules.into_iter().any(|line| line.words.iter().any(|word| asks(&word.text)))
+    }
+
     fn maps(&mut self, state: &SharedState) {
         for map in state.maps.borrow().iter() {
+            let from = self.line_with(&map.written);
             let table = self.draft.table(&["map", &map.name]);
+            if let Some(from) = from {
+                *table = DraftTable::silently_of(from);
+            }
             table.set_plain("source", map.source.clone());
             if let Some(default) = &map.default {
                 table.set_plain("default", literal(default));
             }
             match &map.entries {
                 HaproxyMapEntries::File { path, kind } => {
-                    table.set_plain("file", literal(path));
+                    match from {
+                        Some(from) => table.set_beside("file", literal(path), from),
+                        None => table.set_plain("file", literal(path)),
+                    }
                     if *kind != "exact" {
                         table.set_plain("file_kind", *kind);
                     }
+                }
+                HaproxyMapEntries::Listed { keys, kind } => {
+                    let own = table.table(kind);
+                    keys.iter().for_each(|key| own.set_plain(&literal(key), "1"));
                 }
                 HaproxyMapEntries::Regex { pattern, value } => {
                     table.table("regex").set_plain(&literal(pattern), literal(value));

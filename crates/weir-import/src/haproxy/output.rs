@@ -14,6 +14,8 @@ const UNITS_MAX: usize = 64;
 pub(super) struct Keys<'s> {
     entries: Vec<KeyEntry<'s>>,
     pub(super) routes: Vec<Keys<'s>>,
+    /// Routes that only failures come to, which the error pages of these keys name.
+    pub(super) failures: Vec<Keys<'s>>,
     /// Where the table itself comes from.
     pub(super) header: Option<&'s Statement>,
 }
@@ -133,6 +135,7 @@ impl<'s> Keys<'s> {
             };
             self.entries.retain(|entry| !is_user(entry) || is_of_other(entry));
         }
+        self.failures.extend(other.failures.iter().cloned());
         for entry in other.entries.iter().filter(|entry| !both_ask || entry.path[0] != "basic") {
             if !self.entries.iter().any(|own| own.path == entry.path) {
                 self.entries.push(entry.clone());
@@ -338,6 +341,81 @@ fn opened(value: TomlValue) -> TomlValue {
         }
         other => other,
     }
+}
+
+/// A body as Weir takes it literally; nothing if there is a placeholder in it.
+pub(super) fn literal_body(text: &str) -> Option<String> {
+    (!has_placeholder(text)).then(|| literal(text))
+}
+
+/// How names of placeholders begin.
+const PLACEHOLDERS: [&str; 54] = [
+    "affinity",
+    "args",
+    "attempts",
+    "authority",
+    "body_bytes_sent",
+    "bytes",
+    "cache",
+    "client",
+    "compression",
+    "content",
+    "cookie",
+    "date",
+    "detail",
+    "duration",
+    "forwarded",
+    "fragment",
+    "geo",
+    "haproxy",
+    "header",
+    "host",
+    "jwt",
+    "limit",
+    "listener",
+    "load",
+    "local",
+    "map",
+    "match",
+    "method",
+    "path",
+    "peer",
+    "phase",
+    "port",
+    "proxy",
+    "query",
+    "queue",
+    "reason",
+    "referer",
+    "request",
+    "response",
+    "retries",
+    "route",
+    "scheme",
+    "server",
+    "servers",
+    "status",
+    "table",
+    "tag",
+    "target",
+    "time",
+    "title",
+    "tls",
+    "trace",
+    "upstream",
+    "user",
+];
+
+/// Whether braces of a text would be a placeholder: something like the name of one between them.
+fn has_placeholder(text: &str) -> bool {
+    text.split('{').skip(1).any(|part| {
+        let inside = part.split('}').next().unwrap_or_default();
+        let first = inside.split(['.', '_', '|', ':']).next().unwrap_or_default();
+        part.contains('}')
+            && (PLACEHOLDERS.contains(&first)
+                || first.starts_with("timer")
+                || matches!(first, "vars" | "version" | "termination"))
+    })
 }
 
 /// A text as Weir takes it literally: `${` would be a variable of the environment, and `$$` one dollar.

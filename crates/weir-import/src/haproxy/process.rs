@@ -1,6 +1,7 @@
 //! `global`: the process, and what holds for all sections.
 
 use super::address::{AddressFamily, parse_address};
+use super::certificates::CertificateStores;
 use super::output::literal;
 use super::proxy::{duration, time_text};
 use crate::document::{Draft, TomlValue};
@@ -22,6 +23,8 @@ pub(super) struct GlobalFacts<'s> {
     pub(super) bind_defaults: Vec<&'s Statement>,
     /// Whether a rule calls a script.
     pub(super) calls_scripts: bool,
+    /// Certificates of `crt-store` sections.
+    pub(super) stores: CertificateStores,
 }
 
 /// Lines without a meaning here, with the reason.

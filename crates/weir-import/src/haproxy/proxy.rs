@@ -30,6 +30,11 @@ impl<'s> ProxySection<'s> {
         ProxySection { ledger, header, name, levels, superseded }
     }
 
+    /// All lines, those of `defaults` first.
+    pub(super) fn lines(&self) -> impl Iterator<Item = &'s Statement> {
+        self.levels.iter().flat_map(|level| level.iter())
+    }
+
     pub(super) fn is_frontend(&self) -> bool {
         matches!(self.header.name(), "frontend" | "listen")
     }

@@ -150,7 +150,8 @@ impl<'s> ListenerMaker<'s, '_> {
         needs: &TlsNeeds<'s>,
         has_tls: bool,
     ) -> Option<&'s Statement> {
-        let (name, from) = router.options.filter(|_| has_tls)?;
+        let of_point = point.options.zip(point.statement);
+        let (name, from) = router.options.or(of_point).filter(|_| has_tls)?;
         if Some(name) == needs.options || (name == "default" && needs.options.is_none()) {
             return None;
         }
@@ -247,7 +248,7 @@ impl<'s> ListenerMaker<'s, '_> {
         table.set_plain("protocol", "tcp");
         let mut needs = TlsNeeds::default();
         let mut routes = Vec::new();
-        for (_, router) in &self.tcp.routers {
+        for router in self.tcp.by_priority(self.ledger) {
             if !TcpConfig::entry_points_of(router, self.ledger).contains(&point.name.as_str()) {
                 continue;
             }

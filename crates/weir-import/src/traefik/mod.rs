@@ -1,4 +1,4 @@
-//! Traefik's dynamic configuration in YAML, beside its static one where that is given.
+//! Traefik's dynamic configuration in YAML or TOML, beside its static one where that is given.
 //!
 //! Entry points become listeners, routers routes, services upstreams. Middlewares are read for each router that lists them, since what they
 //! come to depends on what is before them.
@@ -75,9 +75,9 @@ pub(crate) fn translate(
     Ok(draft)
 }
 
-/// Whether a file is named after Traefik. What is TOML is none of it: a `weir.toml` is.
+/// Whether a file is named after Traefik.
 pub(crate) fn is_named(file: &str) -> bool {
-    file.contains("traefik") && (file.ends_with(".yml") || file.ends_with(".yaml"))
+    file.contains("traefik") && [".yml", ".yaml", ".toml"].iter().any(|end| file.ends_with(end))
 }
 
 /// Whether a text looks like a config of Traefik.
@@ -85,7 +85,13 @@ pub(crate) fn looks_like(text: &str) -> bool {
     let begins = |keys: &[&str]| text.lines().any(|line| keys.iter().any(|key| line.trim_end() == *key));
     let inside = ["routers:", "services:", "middlewares:", "serversTransports:"];
     let has_inner = text.lines().any(|line| line.starts_with(' ') && inside.contains(&line.trim()));
-    begins(&["http:", "tcp:"]) && has_inner || begins(&["entryPoints:"])
+    let tables = ["[http.routers.", "[http.services.", "[http.middlewares.", "[tcp.routers.", "[entryPoints"];
+    let is_table = |line: &str| {
+        tables
+            .iter()
+            .any(|table| line.trim_start_matches('[').starts_with(&table[1..]) && line.starts_with('['))
+    };
+    begins(&["http:", "tcp:"]) && has_inner || begins(&["entryPoints:"]) || text.lines().any(is_table)
 }
 
 /// The files that a static config names; where they are not, those of the same name beside it.
@@ -105,7 +111,7 @@ fn read_named(
     }
     for path in candidates.iter().filter(|path| !path.is_empty()) {
         let found: Vec<String> = if named.is_folder {
-            let ends = ["yml", "yaml"].iter();
+            let ends = ["yml", "yaml", "toml"].iter();
             let mut found: Vec<String> =
                 ends.flat_map(|end| files.matching(&format!("{path}/*.{end}"))).collect();
             found.sort();
@@ -235,6 +241,7 @@ impl<'s> TraefikConfig<'s> {
             draft,
             is_shared: &is_shared,
         };
+        self.tcp.taken = maker.services.definitions.iter().map(|(name, _)| *name).collect();
         let listeners = ListenerMaker {
             ledger,
             points: &self.points,

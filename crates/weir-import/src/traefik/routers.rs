@@ -174,7 +174,15 @@ impl<'s> RouterMaker<'s, '_> {
         forbidden: Option<&'s Statement>,
     ) -> Vec<RouterRoute> {
         let mut routes = Vec::new();
-        for matched in router.matches(point.client(), self.ledger) {
+        let matches = router.matches(point.client(), self.ledger);
+        if let (true, Some(rule)) = (matches.is_empty(), router.rule) {
+            // Another router would take its requests.
+            self.ledger.unsupported(rule, "until then, no one gets in where it may be for");
+            let matched = RuleMatch::at_most(value(self.ledger, rule), point.client());
+            let settings = RouterSettings { forbidden: Some(rule), ..RouterSettings::default() };
+            self.finish(&matched, DraftTable::of(router.statement), &settings, &mut routes);
+        }
+        for matched in matches {
             let mut place = RouterPlace {
                 ledger: self.ledger,
                 definitions: self.middlewares,

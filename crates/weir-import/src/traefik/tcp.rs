@@ -15,6 +15,8 @@ pub(super) struct TcpConfig<'s> {
     services: Vec<(&'s str, &'s Statement)>,
     middlewares: Vec<(&'s str, &'s Statement)>,
     transports: Vec<(&'s str, &'s Statement)>,
+    /// The names of services of HTTP.
+    pub(super) taken: Vec<&'s str>,
 }
 
 /// A route of a TCP listener.
@@ -43,6 +45,18 @@ impl<'s> TcpConfig<'s> {
             ledger.exact(part);
         }
         ledger.exact(statement);
+    }
+
+    /// The routers in the order in which Traefik asks them: the longer rule goes first, unless a number says otherwise.
+    pub(super) fn by_priority(&self, ledger: &Ledger) -> Vec<&'s Statement> {
+        let mut routers: Vec<&'s Statement> = self.routers.iter().map(|(_, router)| *router).collect();
+        routers.sort_by_key(|router| {
+            let written = value_of(ledger, router, "priority").and_then(|text| text.parse::<i64>().ok());
+            let of_rule = || i64::try_from(value_of(ledger, router, "rule").unwrap_or_default().len());
+            let priority = written.filter(|priority| *priority != 0).or_else(|| of_rule().ok());
+            std::cmp::Reverse(priority)
+        });
+        routers
     }
 
     /// The entry points that a router names.
@@ -136,12 +150,12 @@ impl<'s> TcpConfig<'s> {
             ledger.unsupported(from, "there is no service with servers of this name in these files");
             return None;
         };
-        let own = tree::name(plain);
-        let table = draft.table(&["upstream", &own]);
-        if table.is_empty() {
-            table.originate(service);
-        }
-        self.upstream(balancer, table, ledger);
+        let mut table = DraftTable::of(service);
+        self.upstream(balancer, &mut table, ledger);
+        // Services of HTTP have names of their own, and come later.
+        let is_taken = self.taken.contains(&plain);
+        let wanted = if is_taken { format!("{plain}-tcp") } else { plain.to_owned() };
+        let own = draft.add_named("upstream", &tree::name(&wanted), table);
         ledger.exact(service);
         ledger.exact(from);
         route.table.set_beside("upstream", own, from);
@@ -234,21 +248,25 @@ impl<'s> TcpConfig<'s> {
                 "ipallowlist" | "ipwhitelist" => {
                     let networks =
                         child(kind, "sourcerange").map(|part| tree::names(ledger, part)).unwrap_or_default();
+                    if networks.is_empty() {
+                        refuse(ledger, kind, "a list of networks is needed: the router is left out");
+                        return None;
+                    }
                     let networks: Vec<String> =
                         networks.iter().map(|network| format!("\"{network}\"")).collect();
                     let when = format!("!({} in [{}])", point.client(), networks.join(", "));
-                    let table = draft.table(&["list", &own]);
-                    table.originate(kind);
+                    let mut table = DraftTable::of(kind);
                     table.set_plain("action", "deny");
                     table.set_beside("when", when, kind);
-                    route.table.push("lists", own.as_str(), from);
+                    let own = draft.add_named("list", &own, table);
+                    route.table.push("lists", own, from);
                 }
                 "inflightconn" => {
                     let amount = child(kind, "amount").and_then(|part| number(ledger, part)).unwrap_or(1);
-                    let table = draft.table(&["limit", &own]);
-                    table.originate(kind);
+                    let mut table = DraftTable::of(kind);
                     table.set_beside("concurrent", amount, kind);
-                    route.table.push("limited_by", own.as_str(), from);
+                    let own = draft.add_named("limit", &own, table);
+                    route.table.push("limited_by", own, from);
                 }
                 _ => {
                     refuse(ledger, kind, "Weir has no counterpart for TCP");

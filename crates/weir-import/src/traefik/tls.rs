@@ -352,7 +352,9 @@ fn groups(part: &Statement, tls: &mut DraftTable, ledger: &Ledger) {
 
 fn client_auth(statement: &Statement, tls: &mut DraftTable, ledger: &Ledger) -> Result<(), String> {
     let files = child(statement, "cafiles").map(|part| values(ledger, part)).unwrap_or_default();
-    let kind = value_of(ledger, statement, "clientauthtype").unwrap_or("NoClientCert");
+    // Authorities alone make them required.
+    let usual = if files.is_empty() { "NoClientCert" } else { "RequireAndVerifyClientCert" };
+    let kind = value_of(ledger, statement, "clientauthtype").filter(|kind| !kind.is_empty()).unwrap_or(usual);
     for part in statement.children() {
         if matches!(key(part).as_str(), "cafiles" | "clientauthtype") {
             ledger.exact(part);

@@ -43,7 +43,9 @@ pub(super) fn value_of<'s>(ledger: &Ledger, statement: &'s Statement, name: &str
 
 /// Whether a key says `true`.
 pub(super) fn is_true(ledger: &Ledger, statement: &Statement) -> bool {
-    matches!(value(ledger, statement), "true" | "True" | "TRUE" | "1" | "t" | "T")
+    // As YAML 1.1 has it, too.
+    let text = value(ledger, statement).to_ascii_lowercase();
+    ["true", "1", "t", "yes", "y", "on"].contains(&text.as_str())
 }
 
 /// A number that is not negative.

@@ -89,6 +89,19 @@ impl<'s> MatcherTable<'s> {
         }
     }
 
+    /// Of the requests of a directive whose matcher cannot be said: the parts of it that can.
+    pub(super) fn known_of(&self, statement: &Statement, ledger: &Ledger) -> CaddyMatch {
+        let named = Self::word_of(statement).and_then(|word| self.named.get(word));
+        let Some(named) = named.filter(|named| named.words.len() == 1) else { return CaddyMatch::default() };
+        let mut known = CaddyMatch::default();
+        for (words, child) in kinds(named.children()) {
+            if let Ok(one) = matcher(&words, child, ledger) {
+                known = known.and(one);
+            }
+        }
+        known
+    }
+
     fn read(&self, word: &str, ledger: &Ledger) -> DirectiveMatcher {
         if matches!(word, "*" | "/*") {
             return DirectiveMatcher::Any;
@@ -141,9 +154,22 @@ fn named(statement: &Statement, ledger: &Ledger) -> Result<CaddyMatch, String> {
 
 /// All matchers of a block; of one kind, those of several lines are as those of one.
 fn block(children: &[Statement], ledger: &Ledger) -> Result<CaddyMatch, String> {
-    let mut kinds: Vec<(Vec<&str>, &Statement)> = Vec::new();
     for child in children {
         ledger.words(child).rest();
+    }
+    let mut all = CaddyMatch::default();
+    for (words, child) in kinds(children) {
+        let one = matcher(&words, child, ledger).inspect_err(|why| ledger.unsupported(child, why))?;
+        all = all.and(one);
+    }
+    children.iter().for_each(|child| ledger.exact(child));
+    Ok(all)
+}
+
+/// The matchers of a block: values of one kind are alternatives.
+fn kinds(children: &[Statement]) -> Vec<(Vec<&str>, &Statement)> {
+    let mut kinds: Vec<(Vec<&str>, &Statement)> = Vec::new();
+    for child in children {
         let words: Vec<&str> = child.words.iter().map(|word| word.text.as_str()).collect();
         // The words that have to be the same for the values behind them to be alternatives.
         let same = match words[0] {
@@ -158,13 +184,7 @@ fn block(children: &[Statement], ledger: &Ledger) -> Result<CaddyMatch, String> 
             None => kinds.push((words, child)),
         }
     }
-    let mut all = CaddyMatch::default();
-    for (words, child) in kinds {
-        let one = matcher(&words, child, ledger).inspect_err(|why| ledger.unsupported(child, why))?;
-        all = all.and(one);
-    }
-    children.iter().for_each(|child| ledger.exact(child));
-    Ok(all)
+    kinds
 }
 
 /// One kind of matcher with its values, of which one is enough.
@@ -278,6 +298,18 @@ impl CaddyMatch {
             self.when.iter().map(|one| if one.contains("||") { format!("({one})") } else { one.clone() }),
         );
         Ok((!all.is_empty()).then(|| all.join(" && ")))
+    }
+
+    /// Whether it asks for the path.
+    pub(super) fn asks_path(&self) -> bool {
+        self.path.is_some() || self.when.iter().any(|condition| condition.contains("path"))
+    }
+
+    /// What holds for all of its requests, without what it says of the path.
+    pub(super) fn without_path(&self) -> CaddyMatch {
+        let mut rest = CaddyMatch { path: None, ..self.clone() };
+        rest.when.retain(|condition| !condition.contains("path"));
+        rest
     }
 
     /// Whether every request matches.

@@ -49,6 +49,23 @@ pub(in crate::haproxy) struct Atom {
     pub(in crate::haproxy) note: Option<&'static str>,
 }
 
+impl AtomTest {
+    /// Whether it holds for a number.
+    pub(super) fn holds(&self, number: i64) -> bool {
+        match self {
+            AtomTest::Numbers(list) => list.iter().any(|(relation, other)| match *relation {
+                "<" => number < *other,
+                "<=" => number <= *other,
+                ">" => number > *other,
+                ">=" => number >= *other,
+                _ => number == *other,
+            }),
+            AtomTest::Between(low, high) => (*low..=*high).contains(&number),
+            _ => false,
+        }
+    }
+}
+
 impl Atom {
     pub(in crate::haproxy) fn new(subject: AclSubject, test: AtomTest) -> Atom {
         Atom { subject, test, ignore_case: false, note: None }
@@ -60,17 +77,7 @@ impl Atom {
             (AclSubject::Tls, _) => Some(facts.tls),
             (AclSubject::LocalPort, test) => {
                 let port = i64::from(facts.port?);
-                match test {
-                    AtomTest::Numbers(list) => Some(list.iter().any(|(relation, number)| match *relation {
-                        "<" => port < *number,
-                        "<=" => port <= *number,
-                        ">" => port > *number,
-                        ">=" => port >= *number,
-                        _ => port == *number,
-                    })),
-                    AtomTest::Between(low, high) => Some((*low..=*high).contains(&port)),
-                    _ => None,
-                }
+                matches!(test, AtomTest::Numbers(_) | AtomTest::Between(..)).then(|| test.holds(port))
             }
             (AclSubject::Sni, AtomTest::Found) if !facts.tls && !facts.tcp => Some(false),
             _ => None,

@@ -36,6 +36,7 @@ pub(super) fn looked_up(
         entries: HaproxyMapEntries::File { path: file.to_owned(), kind },
         default: default.map(|text| text.replace('{', "{{").replace('}', "}}")),
         ignore_case,
+        written: file.to_owned(),
     };
     let mut sample = value_of(&around.use_map(used));
     if name == "map_dom" {
@@ -58,12 +59,13 @@ pub(super) fn replaced(
     }
     match first_match(pattern, replacement, flags.contains('i')) {
         Err(reason) => AclSample::unknown(reason),
-        Ok((pattern, value)) => {
+        Ok((made, value)) => {
             let used = MapUse {
+                written: pattern.to_owned(),
                 name: "replaced".to_owned(),
                 default: Some(source.clone()),
                 source,
-                entries: HaproxyMapEntries::Regex { pattern, value },
+                entries: HaproxyMapEntries::Regex { pattern: made, value },
                 ignore_case: false,
             };
             value_of(&around.use_map(used))
@@ -96,8 +98,25 @@ pub(super) fn part(
         entries: HaproxyMapEntries::Regex { pattern, value: "{match.1}".to_owned() },
         default: None,
         ignore_case: false,
+        written: format!("{name}({number}"),
     };
     value_of(&around.use_map(used))
+}
+
+/// The common name in the subject of the certificate of a client.
+pub(super) fn common_name(around: &Surroundings<'_>) -> AclSample {
+    let used = MapUse {
+        name: "common-name".to_owned(),
+        source: "{tls.client.subject}".to_owned(),
+        entries: HaproxyMapEntries::Regex {
+            pattern: "(?:^|[,+])CN=([^,+\\\\]+)(?:[,+]|$)".to_owned(),
+            value: "{match.1}".to_owned(),
+        },
+        default: None,
+        ignore_case: false,
+        written: "ssl_c_s_dn(".to_owned(),
+    };
+    value_of(&around.use_map(used)).noted("of several common names, the one that RFC 4514 writes first counts; one with a comma, a plus or a backslash is none")
 }
 
 /// A pattern for the whole of a text, and the text with the first match replaced.
@@ -147,11 +166,15 @@ fn with_groups(replacement: &str, before: usize) -> String {
 
 /// The value of a map.
 fn value_of(name: &str) -> AclSample {
-    let condition = match name.contains(['-', '.']) {
+    AclSample::text(&map_subject(name), &format!("map.{name}"))
+}
+
+/// A map in a condition.
+pub(super) fn map_subject(name: &str) -> String {
+    match name.contains(['-', '.']) {
         true => format!("map[\"{name}\"]"),
         false => format!("map.{name}"),
-    };
-    AclSample::text(&condition, &format!("map.{name}"))
+    }
 }
 
 #[cfg(test)]

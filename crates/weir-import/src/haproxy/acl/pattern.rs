@@ -1,17 +1,21 @@
 //! `acl` lines, and what stands behind `if` and `unless`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::regex::regex_trouble;
 use super::sample::sample;
-use super::value::{SampleKind, Surroundings};
+use super::value::{HaproxyMapEntries, MapUse, SampleForm, SampleKind, Surroundings};
 use super::{AclCondition, AclSample, AclSubject, Atom, AtomTest};
 use crate::haproxy::acl::atom::escaped;
+use crate::haproxy::acl::map::map_subject;
+use crate::haproxy::proxy::name_of;
 use crate::report::{Ledger, StatementWords};
 use crate::source::Statement;
 
-/// Entries of a file that a condition takes over.
+/// Entries of a file that a condition takes over; more are a map.
 const ENTRIES_MAX: usize = 64;
+/// Entries that a map takes over.
+const KEYS_MAX: usize = 20_000;
 
 /// The named conditions of a section.
 pub(in crate::haproxy) struct AclConditions<'s, 'c> {
@@ -123,7 +127,7 @@ impl<'s, 'c> AclConditions<'s, 'c> {
         }
         match pattern.read(rest, &self.around) {
             Err(reason) => AclCondition::Unknown(reason),
-            Ok(()) => pattern.compare(value),
+            Ok(()) => pattern.compare(value, &self.around),
         }
     }
 
@@ -152,8 +156,8 @@ struct AclPattern {
     method: Option<String>,
     ignore_case: bool,
     values: Vec<String>,
-    /// Whether some of them are of a file.
-    from_file: bool,
+    /// The file that some of them are of.
+    from_file: Option<String>,
 }
 
 impl AclPattern {
@@ -193,17 +197,68 @@ impl AclPattern {
         })?;
         let entries = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         self.values.extend(entries.map(str::to_owned));
-        self.from_file = true;
-        match self.values.len() > ENTRIES_MAX {
+        self.from_file.get_or_insert_with(|| file.to_owned());
+        match self.values.len() > KEYS_MAX {
             true => Err(format!(
-                "{file} has more than {ENTRIES_MAX} entries: name it in `file` of a list, and the list in `lists`"
+                "{file} has more than {KEYS_MAX} entries: name it in `file` of a list, and the list in `lists`"
             )),
             false => Ok(()),
         }
     }
 
-    fn compare(self, mut value: AclSample) -> AclCondition {
-        if self.from_file {
+    /// Looks a long file up in a map, by the way in which its entries are compared.
+    fn listed(
+        &mut self,
+        value: &AclSample,
+        ignore_case: bool,
+        around: &Surroundings<'_>,
+    ) -> Result<AclCondition, String> {
+        let file = self.from_file.clone().unwrap_or_default();
+        let is_address = matches!(value.kind, SampleKind::Address(_)) || self.method.as_deref() == Some("ip");
+        let kind = match self.method.as_deref() {
+            _ if is_address => "network",
+            None | Some("str") => "exact",
+            Some("beg") => "prefix",
+            Some("end") => "suffix",
+            Some("reg") => "regex",
+            Some(_) => {
+                return Err(format!(
+                    "{file} has more than {ENTRIES_MAX} entries: compare whole texts, beginnings, ends, networks or expressions, by a `[map.NAME]`"
+                ));
+            }
+        };
+        if let Some(reason) =
+            self.values.iter().filter(|_| kind == "regex").find_map(|regex| regex_trouble(regex))
+        {
+            return Err(reason.to_owned());
+        }
+        let keys = if is_address { self.networks()? } else { std::mem::take(&mut self.values) };
+        let mut known = HashSet::new();
+        let keys: Vec<String> = keys.into_iter().filter(|key| known.insert(key.clone())).collect();
+        let source = match &value.kind {
+            SampleKind::Text(AclSubject::Host) if !keys.iter().any(|key| key.contains(':')) => {
+                Some("{host}".to_owned())
+            }
+            _ => value.placeholder.clone(),
+        };
+        let source = source.ok_or("Weir has no placeholder for what is looked up in the file")?;
+        let ignore_case = ignore_case && source != "{host}" && !is_address;
+        let keys = match source == "{host}" {
+            // Hosts are in lower case.
+            true => keys.iter().map(|key| key.to_ascii_lowercase()).collect(),
+            false => keys,
+        };
+        let stem = file.rsplit('/').next().unwrap_or(&file);
+        let name = name_of(stem.split('.').next().unwrap_or(stem)).replace('.', "-");
+        let entries = HaproxyMapEntries::Listed { keys, kind };
+        let used = MapUse { name, source, entries, default: None, ignore_case, written: file };
+        let subject = AclSubject::Text(map_subject(&around.use_map(used)));
+        let note = Some("entries of the file are those at the time of the import");
+        Ok(AclCondition::Atom(Atom { note, ..Atom::new(subject, AtomTest::Found) }))
+    }
+
+    fn compare(mut self, mut value: AclSample, around: &Surroundings<'_>) -> AclCondition {
+        if self.from_file.is_some() {
             value.note = Some("entries of the file are those at the time of the import");
         }
         let ignore_case = self.ignore_case || value.lower;
@@ -215,8 +270,12 @@ impl AclPattern {
                 "what is in lower case never equals a text with capital letters".to_owned(),
             );
         }
+        if self.from_file.is_some() && self.values.len() > ENTRIES_MAX {
+            return self.listed(&value, ignore_case, around).unwrap_or_else(AclCondition::Unknown);
+        }
+        let note = value.note.or_else(|| self.difference(&value));
         let atom = |subject: AclSubject, test: AtomTest| {
-            AclCondition::Atom(Atom { subject, test, ignore_case, note: value.note })
+            AclCondition::Atom(Atom { subject, test, ignore_case, note })
         };
         if self.method.as_deref() == Some("found") {
             return match value.kind {
@@ -228,6 +287,15 @@ impl AclPattern {
                 _ => AclCondition::Unknown("`-m found` of this".to_owned()),
             };
         }
+        self.compare_kind(value, &atom)
+    }
+
+    /// By what the value is.
+    fn compare_kind(
+        self,
+        value: AclSample,
+        atom: &dyn Fn(AclSubject, AtomTest) -> AclCondition,
+    ) -> AclCondition {
         // The host has no port in Weir; the header has.
         let asks_port = |text: &String| text.replace("(?:", "").contains(':');
         let kind = match value.kind {
@@ -272,6 +340,26 @@ impl AclPattern {
         }
     }
 
+    /// What would tell that a value is compared in another form.
+    fn difference(&self, value: &AclSample) -> Option<&'static str> {
+        let has = |signs: &[char]| self.values.iter().any(|text| text.contains(signs));
+        let asks_whole = match self.method.as_deref() {
+            Some("found") => false,
+            Some("sub") => has(&[',']),
+            Some("reg") => has(&['^', '$', ',']),
+            _ => true,
+        };
+        match value.form {
+            SampleForm::Parts if asks_whole => {
+                Some("the header is compared as a whole, not each of its values between commas")
+            }
+            SampleForm::Encoded if has(&['%', '+']) => {
+                Some("the parameter is compared decoded, and without regard to how a client has encoded it")
+            }
+            _ => None,
+        }
+    }
+
     /// Whether a server name is compared with a part of it that need not be whole labels.
     fn is_part_of_name(&self) -> bool {
         let is_end = || self.values.iter().any(|text| !text.starts_with('.'));
@@ -312,6 +400,16 @@ impl AclPattern {
     }
 
     fn literal(&self, text: &str) -> AclCondition {
+        let relations = ["gt", "ge", "lt", "le", "eq"];
+        let asks_number = self.method.as_deref() == Some("int")
+            || self.values.iter().any(|value| relations.contains(&value.as_str()) || value.contains(':'));
+        if let Some(number) = text.parse::<i64>().ok().filter(|_| asks_number) {
+            let unknown = || AclCondition::Unknown("a number is compared with something else".to_owned());
+            return match self.number_tests() {
+                Some(tests) => AclCondition::Constant(tests.iter().any(|test| test.holds(number))),
+                None => unknown(),
+            };
+        }
         let same = |value: &String| match self.ignore_case {
             true => value.eq_ignore_ascii_case(text),
             false => value == text,
@@ -349,7 +447,9 @@ impl AclPattern {
                     // 255.255.255.0
                     Err(_) => {
                         let mask: std::net::Ipv4Addr = bits.parse().ok()?;
-                        let bits = u8::try_from(u32::from(mask).leading_ones()).ok()?;
+                        let ones = u32::from(mask).leading_ones();
+                        let bits =
+                            u8::try_from(ones).ok().filter(|_| u32::from(mask).count_ones() == ones)?;
                         format!("{}/{bits}", masked(address, bits)?)
                     }
                 },
@@ -360,8 +460,8 @@ impl AclPattern {
             .ok_or_else(|| "an address or network of it cannot be read".to_owned())
     }
 
-    fn numbers(&self, subject: &AclSubject, note: Option<&'static str>) -> AclCondition {
-        let unknown = || AclCondition::Unknown("a number is compared with something else".to_owned());
+    /// What numbers are compared with; nothing if that is not only numbers.
+    fn number_tests(&self) -> Option<Vec<AtomTest>> {
         let mut relation = "==";
         let mut tests = Vec::new();
         for text in &self.values {
@@ -372,15 +472,18 @@ impl AclPattern {
                 "le" => "<=",
                 "eq" => "==",
                 number => {
-                    let Some(test) = number_test(number, relation) else { return unknown() };
-                    tests.push(test);
+                    tests.push(number_test(number, relation)?);
                     relation
                 }
             };
         }
-        if tests.is_empty() {
-            return unknown();
-        }
+        Some(tests).filter(|tests| !tests.is_empty())
+    }
+
+    fn numbers(&self, subject: &AclSubject, note: Option<&'static str>) -> AclCondition {
+        let Some(tests) = self.number_tests() else {
+            return AclCondition::Unknown("a number is compared with something else".to_owned());
+        };
         let all_plain = tests.iter().all(|test| matches!(test, AtomTest::Numbers(_)));
         let tests = if all_plain {
             let numbers = tests

@@ -1,7 +1,7 @@
 //! Samples: fetches such as `req.hdr(host)`, with converters such as `lower` behind them.
 
 use super::map;
-use super::value::{AclSample, SampleKind, Surroundings, VariableValue};
+use super::value::{AclSample, SampleForm, SampleKind, Surroundings, VariableValue};
 use super::{AclCondition, AclSubject, Atom, AtomTest};
 
 /// A name and what is in its parentheses.
@@ -95,6 +95,9 @@ fn fetch(call: &SampleCall<'_>, around: &Surroundings<'_>) -> AclSample {
         "ssl_fc_sni" | "ssl_sni" | "req_ssl_sni" => AclSample::of(SampleKind::Text(AclSubject::Sni), Some("{tls.server_name}".to_owned())),
         "ssl_fc_has_sni" => AclSample::found(AclSubject::Sni),
         "ssl_c_used" | "ssl_fc_has_crt" => AclSample::found(AclSubject::Text("tls.client.fingerprint".to_owned())),
+        // A certificate that is not valid ends the handshake, as with HAProxy unless errors are ignored, which is not supported.
+        "ssl_c_verify" => AclSample::of(SampleKind::Literal("0".to_owned()), Some("0".to_owned())),
+        "ssl_c_s_dn" if argument.eq_ignore_ascii_case("cn") => map::common_name(around),
         "ssl_c_s_dn" if argument.is_empty() => AclSample::text("tls.client.subject", "tls.client.subject").noted("the subject is written by RFC 4514"),
         "ssl_fc_protocol" => AclSample::of(SampleKind::Unknown("ask for `tls.version`, whose values are `1.2` and `1.3`".to_owned()), Some("TLSv{tls.version}".to_owned())),
         "nbsrv" => AclSample::number(&format!("upstream[\"{}\"].usable", super::super::proxy::name_of(if argument.is_empty() { around.section } else { argument }))),
@@ -115,7 +118,10 @@ fn fetch(call: &SampleCall<'_>, around: &Surroundings<'_>) -> AclSample {
         "var" => variable(argument, around),
         "unique-id" => AclSample::of(SampleKind::Unknown("there is no condition on the id of a request".to_owned()), Some("{request_id}".to_owned())),
         "be_name" => AclSample::text("upstream", "upstream"),
-        "fe_name" => AclSample::text("listener", "listener"),
+        "fe_name" => match around.frontend {
+            Some(name) => AclSample::of(SampleKind::Literal(name.to_owned()), Some(super::super::output::literal_in_template(name))),
+            None => AclSample::text("listener", "listener").noted("a section with several kinds of addresses is several listeners, each with a name of its own"),
+        },
         "srv_name" => AclSample::text("server", "server"),
         "fc_pp_authority" => AclSample::text("proxy.authority", "proxy.authority"),
         "ver" | "req_ver" => AclSample::of(SampleKind::Unknown("there is no condition on the version of HTTP by its number".to_owned()), None),
@@ -143,6 +149,32 @@ const LISTS: [&str; 12] = [
     "forwarded",
 ];
 
+/// Headers that have one value.
+const SINGLE: [&str; 22] = [
+    "access-control-request-method",
+    "authorization",
+    "content-length",
+    "content-type",
+    "cookie",
+    "dnt",
+    "expect",
+    "from",
+    "host",
+    "if-modified-since",
+    "if-unmodified-since",
+    "max-forwards",
+    "origin",
+    "proxy-authorization",
+    "referer",
+    "upgrade-insecure-requests",
+    "user-agent",
+    "x-forwarded-host",
+    "x-forwarded-port",
+    "x-forwarded-proto",
+    "x-real-ip",
+    "x-requested-with",
+];
+
 fn header(fetch: &str, call: &SampleCall<'_>) -> AclSample {
     let name = match call.arguments.first() {
         Some(name) if !name.is_empty() => name.to_ascii_lowercase(),
@@ -165,6 +197,9 @@ fn header(fetch: &str, call: &SampleCall<'_>) -> AclSample {
         return AclSample::of(SampleKind::Text(AclSubject::Host), Some("{header.host}".to_owned()));
     }
     let mut sample = AclSample::text(&condition, &format!("header.{name}"));
+    if !fetch.starts_with("fhdr") && !SINGLE.contains(&name.as_str()) && !name.starts_with("sec-") {
+        sample.form = SampleForm::Parts;
+    }
     if !fetch.starts_with("fhdr") && LISTS.contains(&name.as_str()) {
         sample.note = Some("the header is compared as a whole, not each of its values between commas");
     }
@@ -211,7 +246,8 @@ fn parameter(fetch: &str, name: &str) -> AclSample {
         return AclSample::unknown("this is no name of a parameter that Weir can ask for");
     }
     let condition = format!("query[\"{name}\"]");
-    let sample = AclSample::text(&condition, &format!("query.{name}"));
+    let mut sample = AclSample::text(&condition, &format!("query.{name}"));
+    sample.form = SampleForm::Encoded;
     match fetch {
         "urlp_val" => AclSample { kind: SampleKind::Number(AclSubject::Text(condition)), ..sample },
         _ => sample,

@@ -16,6 +16,19 @@ pub(in crate::haproxy) struct AclSample {
     pub(in crate::haproxy) lower: bool,
     /// What it is only nearly.
     pub(in crate::haproxy) note: Option<&'static str>,
+    /// In which form HAProxy compares it, and Weir does not.
+    pub(in crate::haproxy) form: SampleForm,
+}
+
+/// The form in which a text is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::haproxy) enum SampleForm {
+    /// As it is.
+    Whole,
+    /// Each of its parts between commas.
+    Parts,
+    /// As a client has encoded it.
+    Encoded,
 }
 
 #[derive(Clone, Debug)]
@@ -40,6 +53,8 @@ pub(in crate::haproxy) struct Surroundings<'c> {
     pub(in crate::haproxy) tables_are_known: bool,
     /// The section itself.
     pub(in crate::haproxy) section: &'c str,
+    /// The name of the section, where it faces clients.
+    pub(in crate::haproxy) frontend: Option<&'c str>,
     /// The table that each slot of `track-sc0` and so on counts in.
     pub(in crate::haproxy) slots: HashMap<u8, String>,
     /// Maps that are asked for.
@@ -72,7 +87,7 @@ pub(in crate::haproxy) struct TableFacts {
 
 impl AclSample {
     pub(super) fn of(kind: SampleKind, placeholder: Option<String>) -> AclSample {
-        AclSample { kind, placeholder, lower: false, note: None }
+        AclSample { kind, placeholder, lower: false, note: None, form: SampleForm::Whole }
     }
 
     pub(super) fn text(name: &str, placeholder: &str) -> AclSample {
@@ -117,6 +132,8 @@ pub(in crate::haproxy) struct MapUse {
     /// A text with placeholders.
     pub(in crate::haproxy) default: Option<String>,
     pub(in crate::haproxy) ignore_case: bool,
+    /// A part of the line that asks for it.
+    pub(in crate::haproxy) written: String,
 }
 
 /// What is in a map.
@@ -124,6 +141,8 @@ pub(in crate::haproxy) struct MapUse {
 pub(in crate::haproxy) enum HaproxyMapEntries {
     /// Those of a file, compared so.
     File { path: String, kind: &'static str },
+    /// Keys without values, compared so.
+    Listed { keys: Vec<String>, kind: &'static str },
     /// A regular expression, and what a text becomes that has it.
     Regex { pattern: String, value: String },
 }
@@ -132,7 +151,9 @@ impl Surroundings<'_> {
     /// Notes that a map is used, and says what it is called: one that says the same is used again.
     pub(in crate::haproxy) fn use_map(&self, used: MapUse) -> String {
         let mut maps = self.maps.borrow_mut();
-        let same = |known: &&MapUse| MapUse { name: used.name.clone(), ..(*known).clone() } == used;
+        let same = |known: &&MapUse| {
+            MapUse { name: used.name.clone(), written: used.written.clone(), ..(*known).clone() } == used
+        };
         if let Some(known) = maps.iter().find(same) {
             return known.name.clone();
         }

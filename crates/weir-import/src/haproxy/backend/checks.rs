@@ -7,6 +7,9 @@ use crate::haproxy::output::{Keys, literal};
 use crate::haproxy::proxy::{ProxySection, time_text};
 use crate::source::Statement;
 
+/// Why a sequence of requests is none.
+const SEQUENCE: &str = "a probe is one request and one answer: have the application check the rest behind one path, or make an upstream for each";
+
 /// The interval of checks without `inter`.
 const INTERVAL: u64 = 2000;
 
@@ -169,7 +172,17 @@ fn http<'s>(proxy: &ProxySection<'s>, keys: &mut Keys<'s>, statement: &'s Statem
             None => proxy.ledger.unsupported(statement, "a header of the request cannot be read"),
         }
     }
-    for line in proxy.innermost(&["http-check"]) {
+    let lines = proxy.innermost(&["http-check"]);
+    let is_step = |line: &&&Statement, step: &str| line.words.get(1).is_some_and(|word| word.text == step);
+    for step in ["connect", "send"] {
+        let several: Vec<&&Statement> = lines.iter().filter(|line| is_step(line, step)).collect();
+        if several.len() > 1 {
+            for line in several {
+                proxy.ledger.unsupported(line, SEQUENCE);
+            }
+        }
+    }
+    for line in lines {
         http_check(proxy, keys, line);
     }
 }
@@ -235,42 +248,92 @@ fn http_check<'s>(proxy: &ProxySection<'s>, keys: &mut Keys<'s>, line: &'s State
 fn http_expect<'s>(proxy: &ProxySection<'s>, keys: &mut Keys<'s>, line: &'s Statement) {
     let mut words = proxy.ledger.words(line);
     words.next();
-    if words.flag("!") {
-        proxy.ledger.unsupported(line, "say what a healthy server answers, not what it does not: `health.status`, `health.body_contains`");
-        return;
-    }
+    let is_not = words.flag("!");
     let kind = words.text().unwrap_or_default();
     let value = words.text().unwrap_or_default();
     match kind {
         "status" => {
             let statuses: Vec<TomlValue> =
                 value.split([',', ' ']).filter(|part| !part.is_empty()).map(status).collect();
-            match statuses.as_slice() {
-                [one] => keys.set("health.status", one.clone(), line),
-                _ => keys.set("health.status", TomlValue::Array(statuses), line),
-            }
+            let statuses = match statuses.as_slice() {
+                [one] => one.clone(),
+                _ => TomlValue::Array(statuses),
+            };
+            set_status(proxy, keys, line, Some(statuses), is_not);
         }
-        "rstatus" => match status_of_regex(value) {
-            Some(statuses) => keys.set("health.status", statuses, line),
-            None => {
-                proxy.ledger.unsupported(line, "write the statuses in `health.status`");
-                return;
-            }
-        },
+        "rstatus" => set_status(proxy, keys, line, status_of_regex(value), is_not),
+        _ if is_not => {
+            proxy.ledger.unsupported(line, "say what a healthy server answers, not what it does not: `health.status`, `health.body_contains`");
+        }
+        "string" | "rstring"
+            if keys.get("health.body_contains").or(keys.get("health.body_regex")).is_some() =>
+        {
+            proxy
+                .ledger
+                .unsupported(line, "a probe looks for one text: `health.body_regex` may have several");
+        }
         "string" => keys.set("health.body_contains", literal(value), line),
         "rstring" => match regex_trouble(value) {
             None => keys.set("health.body_regex", literal(value), line),
-            Some(reason) => {
-                proxy.ledger.unsupported(line, reason);
-                return;
-            }
+            Some(reason) => proxy.ledger.unsupported(line, reason),
         },
         _ => {
             proxy.ledger.unsupported(line, "probes look at status and body: `health.status`, `health.body_contains`, `health.body_regex`");
-            return;
         }
     }
     proxy.ledger.exact(line);
+}
+
+/// The statuses of a healthy server, or those that it does not have.
+fn set_status<'s>(
+    proxy: &ProxySection<'s>,
+    keys: &mut Keys<'s>,
+    line: &'s Statement,
+    statuses: Option<TomlValue>,
+    is_not: bool,
+) {
+    let statuses = if is_not { statuses.as_ref().and_then(all_others) } else { statuses };
+    match statuses {
+        Some(_) if keys.get("health.status").is_some() => {
+            proxy.ledger.unsupported(line, "the statuses of a healthy server are one list: `health.status`");
+        }
+        Some(statuses) => keys.set("health.status", statuses, line),
+        None => proxy.ledger.unsupported(line, "write the statuses in `health.status`"),
+    }
+}
+
+/// All final statuses but these.
+fn all_others(statuses: &TomlValue) -> Option<TomlValue> {
+    let bounds = |value: &TomlValue| -> Option<(i64, i64)> {
+        match value {
+            TomlValue::Integer(status) => Some((*status, *status)),
+            TomlValue::Text(text) => {
+                let (low, high) = text.split_once('-')?;
+                Some((low.parse().ok()?, high.parse().ok()?))
+            }
+            _ => None,
+        }
+    };
+    let mut left_out: Vec<(i64, i64)> = match statuses {
+        TomlValue::Array(list) => list.iter().map(bounds).collect::<Option<_>>()?,
+        one => vec![bounds(one)?],
+    };
+    left_out.sort_unstable();
+    let (mut next, mut ranges) = (200, Vec::new());
+    for (low, high) in left_out {
+        if low > next {
+            ranges.push(TomlValue::from(format!("{next}-{}", (low - 1).min(599))));
+        }
+        next = next.max(high + 1);
+    }
+    if next <= 599 {
+        ranges.push(format!("{next}-599").into());
+    }
+    match ranges.as_slice() {
+        [] => None,
+        [one] => Some(one.clone()),
+        _ => Some(TomlValue::Array(ranges)),
+    }
 }
 
 /// `200`, `200-299`.

@@ -8,11 +8,12 @@ pub(super) use balance::size_of;
 
 use options::ServerOptions;
 
-use super::acl::Surroundings;
+use super::acl::{AclCondition, AclConditions, Surroundings};
 use super::address::{AddressFamily, free_name, parse_address, path_in};
 use super::output::{Keys, literal};
 use super::process::GlobalFacts;
 use super::proxy::{ProxySection, time_text};
+use super::rules::ChangesBefore;
 use crate::document::TomlValue;
 use crate::report::StatementWords;
 use crate::source::Statement;
@@ -35,6 +36,74 @@ struct ServerEntry<'s> {
     name: &'s str,
     options: ServerOptions<'s>,
     is_template: bool,
+}
+
+/// A server that a rule chooses.
+pub(super) struct ChosenServer<'s> {
+    pub(super) condition: AclCondition,
+    /// Its name; nothing if the rule cannot be said.
+    pub(super) server: Option<&'s str>,
+    pub(super) statement: &'s Statement,
+}
+
+/// Reads `use-server`.
+pub(super) fn chosen<'s>(
+    proxy: &ProxySection<'s>,
+    conditions: &AclConditions<'s, '_>,
+    before: &ChangesBefore,
+) -> Vec<ChosenServer<'s>> {
+    let ledger = proxy.ledger;
+    let mut found = Vec::new();
+    for statement in proxy.all(&["use-server"]) {
+        let mut words = ledger.words(statement);
+        let name = words.text().unwrap_or_default();
+        let condition = conditions.behind(&mut words);
+        let is_server = |line: &&Statement| line.words.get(1).is_some_and(|word| word.text == name);
+        let reason = match proxy.all(&["server"]).iter().any(is_server) {
+            false => Some("there is no such server: one that a text names is a route for each"),
+            true => condition.unknown().or_else(|| before.forbid(&condition)),
+        };
+        if let Some(reason) = reason {
+            ledger.unsupported(statement, reason);
+            let condition = before.known_of(&condition);
+            found.push(ChosenServer { condition, server: None, statement });
+            continue;
+        }
+        condition.notes().iter().for_each(|note| ledger.approximated(statement, note));
+        let note = match proxy.is_tcp() {
+            true => {
+                "the server is an upstream of its own as well, with probes and counts of its own; while it is down, such connections fail"
+            }
+            false => "the server is an upstream of its own as well, with probes and counts of its own",
+        };
+        ledger.approximated(statement, note);
+        if proxy.one(&["cookie"]).is_some() || !proxy.all(&["stick"]).is_empty() {
+            ledger.approximated(statement, "it counts for clients that have a server of theirs, too");
+        }
+        found.push(ChosenServer { condition, server: Some(name), statement });
+    }
+    found
+}
+
+/// An upstream of one server of a backend.
+pub(super) fn upstream_of_one<'s>(
+    proxy: &ProxySection<'s>,
+    global: &GlobalFacts<'s>,
+    clients: &Clients,
+    name: &str,
+) -> Option<Keys<'s>> {
+    let mut servers = servers(proxy, global, clients);
+    servers.retain(|server| server.name == name);
+    let server = servers.first_mut()?;
+    // In an upstream of its own, it is the only one.
+    server.options.backup = false;
+    server.options.weight = None;
+    let mut keys = Keys::of(server.statement);
+    list(proxy, &mut keys, &servers, clients.names);
+    shared(proxy, global, &mut keys, &servers);
+    timeouts(proxy, &mut keys, clients, servers.iter().any(|server| server.options.maxconn.is_some()));
+    retries(proxy, &mut keys);
+    Some(keys)
 }
 
 /// The upstream of a backend; nothing if it has no servers.
@@ -144,19 +213,28 @@ fn address(written: &str, clients: &Clients) -> Result<String, &'static str> {
     if address.host.is_empty() || address.host == "0.0.0.0" || address.host == "::" {
         return Err("write the address of the server: Weir does not connect to where the client wanted to");
     }
+    // `+1000` counts from the port of the client's connection.
+    let mut offset = 0;
     if let Some(port) = &address.port {
-        if port.contains(['+', '-']) && !port.contains("${") {
-            return Err("write the port of the server");
+        let is_offset = port.starts_with(['+', '-']) && !port.contains("${");
+        if !is_offset {
+            return Ok(format!("{}:{port}", address.host_text()));
         }
-        return Ok(format!("{}:{port}", address.host_text()));
+        offset = port.parse::<i32>().map_err(|_| "write the port of the server")?;
     }
-    match clients.ports.as_slice() {
+    let port = match clients.ports.as_slice() {
         [Some(first), rest @ ..] if rest.iter().all(|port| port == &Some(*first)) => {
-            Ok(format!("{}:{first}", address.host_text()))
+            i32::from(*first) + offset
         }
         _ => {
-            Err("write the port of the server: it has that of the client's connection, which is not one port")
+            return Err(
+                "write the port of the server, with a `listen` for each port: it counts from that of the client's connection, which is not one port",
+            );
         }
+    };
+    match u16::try_from(port).ok().filter(|port| *port > 0) {
+        Some(port) => Ok(format!("{}:{port}", address.host_text())),
+        None => Err("write the port of the server"),
     }
 }
 

@@ -11,11 +11,17 @@ use crate::source::{SourceFiles, Statement};
 
 use super::tls::{TlsBind, tls_default};
 
+/// Addresses, each with its port.
+type ListenedAddresses = Vec<(String, Option<u16>)>;
+
+/// The most addresses of one line.
+const PORTS_MAX: usize = 256;
+
 /// Addresses that one listener of Weir has.
 pub(in crate::haproxy) struct BindGroup<'s> {
     pub(super) keys: Keys<'s>,
     pub(super) facts: ListenerFacts,
-    addresses: Vec<(String, Option<u16>)>,
+    addresses: ListenedAddresses,
     first: &'s Statement,
 }
 
@@ -80,12 +86,12 @@ fn add<'s>(
     proxy.ledger.exact(statement);
     let mut bind = BindOptions { keys: Keys::default(), tls: TlsBind::default(), v4v6: false, v6only: false };
     bind.read(proxy, statement, words);
-    let addresses: Option<Vec<(String, Option<u16>)>> =
+    let addresses: Option<Vec<ListenedAddresses>> =
         written.split(',').map(|text| listen(&parse_address(text), &bind)).collect();
-    let Some(addresses) = addresses else {
+    let Some(addresses) = addresses.map(|lists| lists.concat()).filter(|all| all.len() <= PORTS_MAX) else {
         proxy.ledger.unsupported(
             statement,
-            "Weir listens on addresses and ports that are written out, and on Unix sockets",
+            "Weir listens on addresses and ports that are written out, 256 at most, and on Unix sockets",
         );
         return;
     };
@@ -98,7 +104,7 @@ fn add<'s>(
             statement,
             &|path| path_in(global.crt_base, path),
             &|path| path_in(global.ca_base, path),
-            files,
+            (files, &global.stores),
         );
     } else if bind.tls.has_alpn() && !proxy.is_tcp() {
         // Without TLS there is nothing that it could be agreed by.
@@ -113,13 +119,23 @@ fn add<'s>(
     }
 }
 
-fn listen(address: &HaproxyAddress, bind: &BindOptions<'_>) -> Option<(String, Option<u16>)> {
+fn listen(address: &HaproxyAddress, bind: &BindOptions<'_>) -> Option<ListenedAddresses> {
     match address.family {
-        AddressFamily::Unix => return Some((format!("unix:{}", literal(&address.host)), None)),
+        AddressFamily::Unix => return Some(vec![(format!("unix:{}", literal(&address.host)), None)]),
         AddressFamily::Other => return None,
         AddressFamily::Any | AddressFamily::Ipv4 | AddressFamily::Ipv6 => {}
     }
     let port = address.port.as_ref()?;
+    let range = port.split_once('-').filter(|_| !port.contains("${"));
+    if let Some((first, last)) = range {
+        let (first, last) = (first.parse::<u16>().ok()?, last.parse::<u16>().ok()?);
+        let each =
+            |port: u16| listen(&HaproxyAddress { port: Some(port.to_string()), ..address.clone() }, bind);
+        let is_range = first > 0 && first <= last && usize::from(last - first) < PORTS_MAX;
+        let all: Option<Vec<_>> =
+            (first..=last).map(each).take(if is_range { PORTS_MAX } else { 0 }).collect();
+        return all.map(|lists| lists.concat()).filter(|_| is_range);
+    }
     if !port.contains("${") && address.port_number().is_none_or(|port| port == 0) {
         return None;
     }
@@ -134,7 +150,7 @@ fn listen(address: &HaproxyAddress, bind: &BindOptions<'_>) -> Option<(String, O
         ("localhost", _) => "127.0.0.1".to_owned(),
         _ => return None,
     };
-    Some((format!("{host}:{port}"), address.port_number()))
+    Some(vec![(format!("{host}:{port}"), address.port_number())])
 }
 
 struct BindOptions<'s> {

@@ -14,17 +14,21 @@ use routing::{FrontendRoute, FrontendRoutes};
 
 use super::acl::{AclCondition, AclSubject, AtomTest, ListenerFacts, Surroundings};
 use super::address::free_name;
+use super::backend::ChosenServer;
+use super::format::FormatUse;
 use super::output::{Keys, literal};
 use super::process::GlobalFacts;
 use super::proxy::{ProxySection, time_text};
 use super::rules::{CLOSED, ListRule, SectionRules, write_headers};
-use super::{http_options, logs};
+use super::{errors, http_options, logs};
 use crate::document::{Draft, TomlValue, order};
 
 /// What a backend means for the routes that lead to it.
 pub(super) struct BackendFacts<'s> {
     /// The name of its upstream, if it has servers.
     pub(super) upstream: Option<String>,
+    /// Servers that rules choose, with the upstream of each; without one, it goes nowhere.
+    pub(super) chosen: Vec<(ChosenServer<'s>, Option<String>)>,
     pub(super) rules: SectionRules<'s>,
     pub(super) is_tcp: bool,
 }
@@ -58,7 +62,7 @@ pub(super) fn listeners<'s>(
         };
         let name = free_name(&wanted, taken);
         taken.push(name.clone());
-        let keys = listener(parts, &group, around, draft);
+        let keys = listener(parts, &group, &name, around, draft);
         if keys.has("upstream") || !keys.routes.is_empty() {
             listeners.push((name, keys));
         } else {
@@ -74,6 +78,7 @@ pub(super) fn listeners<'s>(
 fn listener<'s>(
     parts: &FrontendParts<'_, 's>,
     group: &BindGroup<'s>,
+    name: &str,
     around: &Surroundings<'_>,
     draft: &mut Draft,
 ) -> Keys<'s> {
@@ -87,7 +92,8 @@ fn listener<'s>(
         keys.set("protocol", "tcp", proxy.one(&["mode"]).unwrap_or(proxy.header));
     }
     connections(proxy, parts.global, &mut keys);
-    if let Some(log) = logs::access_log(proxy, parts.global, facts.tls, around) {
+    let usage = FormatUse::Log { tcp: facts.tcp, tls: facts.tls, renamed: name != proxy.name };
+    if let Some(log) = logs::access_log(proxy, parts.global, usage, around) {
         keys.extend(&log);
     }
     silent(parts.rules, facts, &mut keys);
@@ -95,7 +101,7 @@ fn listener<'s>(
     options(proxy, &mut keys);
     keys.extend(&parts.rules.listener);
     let mut changes = parts.rules.requests.clone();
-    http_options::options(proxy, &mut keys, &mut changes);
+    http_options::options(proxy, &mut keys, &mut changes, around.files);
     write_headers(&mut keys, "request_headers", &changes, facts, proxy.ledger);
     write_headers(&mut keys, "response_headers", &parts.rules.responses, facts, proxy.ledger);
     for table in &parts.rules.tracks {
@@ -108,6 +114,7 @@ fn listener<'s>(
         }
     }
     place(&mut keys, routes, facts, proxy.ledger);
+    errors::place_failures(&mut keys, proxy.ledger);
     keys
 }
 

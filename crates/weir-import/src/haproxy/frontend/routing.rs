@@ -2,7 +2,7 @@
 
 use super::{BackendFacts, FrontendParts, list};
 use crate::document::{Draft, TomlValue};
-use crate::haproxy::acl::{AclCondition, AclConditions, AclSubject, ListenerFacts};
+use crate::haproxy::acl::{AclCondition, AclConditions, AclSubject, Atom, AtomTest, ListenerFacts};
 use crate::haproxy::format::{FormatUse, template};
 use crate::haproxy::output::Keys;
 use crate::haproxy::proxy::{ProxySection, name_of};
@@ -13,6 +13,9 @@ use crate::source::Statement;
 
 /// What HAProxy answers for `monitor-uri`.
 const MONITOR_PAGE: &str = "<html><body><h1>200 OK</h1>\nService ready.\n</body></html>\n";
+
+/// What becomes of a redirect that leads to itself.
+const CIRCLE: &str = "all requests are redirected to here, for ever: they are answered 508";
 
 /// Where requests go for which a condition holds.
 pub(in crate::haproxy) struct BackendTarget<'s> {
@@ -215,6 +218,14 @@ impl<'m, 'p, 's> FrontendRoutes<'m, 'p, 's> {
             }
             own.extend(keys);
             let condition = condition.on(self.facts);
+            let is_circle = self.routes.is_empty()
+                && condition == AclCondition::Constant(true)
+                && matches!(own.get("redirect.to"), Some(TomlValue::Text(to)) if to.starts_with('/'));
+            if is_circle {
+                self.parts.proxy.ledger.approximated(statement, CIRCLE);
+                own.remove("redirect");
+                own.set("respond.status", 508, statement);
+            }
             let is_known = self.routes.iter().any(|route| route.condition == condition);
             if condition != AclCondition::Constant(false) && !condition.is_impossible() && !is_known {
                 self.routes.push(FrontendRoute { condition, keys: own, statement });
@@ -274,7 +285,35 @@ impl<'m, 'p, 's> FrontendRoutes<'m, 'p, 's> {
             );
         }
         let variants = if backend.upstream.is_some() { variants } else { Vec::new() };
+        self.chosen(target, backend, &keys, &variants);
         self.push(&target.condition, &keys, &variants, target.statement);
+    }
+
+    /// `use-server`: routes to upstreams of one server, before the route to all of them.
+    fn chosen(
+        &mut self,
+        target: &BackendTarget<'s>,
+        backend: &BackendFacts<'s>,
+        keys: &Keys<'s>,
+        variants: &[(AclCondition, Keys<'s>)],
+    ) {
+        for (rule, upstream) in &backend.chosen {
+            let condition = target.condition.clone().and(rule.condition.clone());
+            let Some(upstream) = upstream else {
+                self.parts
+                    .proxy
+                    .ledger
+                    .unsupported(rule.statement, if self.facts.tcp { CLOSED_CONNECTIONS } else { CLOSED });
+                self.close(&condition, rule.statement);
+                continue;
+            };
+            let mut own = keys.clone();
+            own.set("upstream", upstream.clone(), rule.statement);
+            let usable = AclSubject::Number(format!("upstream[\"{upstream}\"].usable"));
+            let is_up = AclCondition::Atom(Atom::new(usable, AtomTest::Numbers(vec![(">", 0)])));
+            let condition = if self.facts.tcp { condition } else { condition.and(is_up) };
+            self.push(&condition, &own, variants, rule.statement);
+        }
     }
 
     /// Headers, tables and lists of a backend are those of the routes to it.
@@ -313,6 +352,7 @@ impl<'m, 'p, 's> FrontendRoutes<'m, 'p, 's> {
         }
         let has_rules = |facts: &BackendFacts<'s>| {
             !facts.rules.terminals.is_empty()
+                || !facts.chosen.is_empty()
                 || !facts.rules.requests.is_empty()
                 || !facts.rules.responses.is_empty()
                 || !facts.rules.variants.is_empty()

@@ -1,6 +1,7 @@
 //! `ssl` of `bind`, and the defaults of `global`.
 
 use crate::document::TomlValue;
+use crate::haproxy::certificates::{self, CertificateStores};
 use crate::haproxy::output::{Keys, literal};
 use crate::haproxy::process::GlobalFacts;
 use crate::haproxy::proxy::ProxySection;
@@ -12,6 +13,7 @@ use crate::source::{SourceFiles, Statement};
 pub(super) struct TlsBind<'s> {
     ssl: bool,
     certificates: Vec<&'s str>,
+    lists: Vec<&'s str>,
     pub(super) alpn: Option<&'s str>,
     ciphers: Option<&'s str>,
     ciphersuites: Option<&'s str>,
@@ -43,6 +45,7 @@ impl<'s> TlsBind<'s> {
         match word {
             "ssl" => self.ssl = true,
             "crt" => self.certificates.extend(words.text()),
+            "crt-list" => self.lists.extend(words.text()),
             "alpn" => self.alpn = words.text(),
             "npn" => {
                 words.next();
@@ -114,15 +117,26 @@ impl<'s> TlsBind<'s> {
         statement: &'s Statement,
         in_crt_base: &dyn Fn(&str) -> String,
         in_ca_base: &dyn Fn(&str) -> String,
-        files: &dyn SourceFiles,
+        (files, stores): (&dyn SourceFiles, &CertificateStores),
     ) {
         let ledger = proxy.ledger;
-        let certificates: Vec<TomlValue> =
-            self.certificates.iter().map(|path| certificate(&in_crt_base(path), files)).collect();
-        if certificates.is_empty() {
-            ledger.unsupported(statement, "there is no certificate: name one in `tls.certificates`");
+        let named = |name: &str| match stores.get(name) {
+            Some(known) => known.clone(),
+            None => certificate(&in_crt_base(name), files),
+        };
+        for name in
+            self.certificates.iter().filter(|name| name.starts_with('@') && !stores.contains_key(**name))
+        {
+            ledger.unsupported(statement, &format!("there is no `{name}` in a `crt-store`"));
         }
-        keys.set("tls.certificates", TomlValue::Array(certificates), statement);
+        let mut certificates: Vec<TomlValue> = self.certificates.iter().map(|name| named(name)).collect();
+        let authorities = self.listed(ledger, statement, files, &named, &mut certificates);
+        if certificates.is_empty() {
+            ledger.unsupported(statement, "there is no certificate: name one in `tls.certificates`; until then, clients get one for `localhost`");
+            keys.set("tls.internal.hosts", vec!["localhost"], statement);
+        } else {
+            keys.set("tls.certificates", TomlValue::Array(certificates), statement);
+        }
         match (self.no_tls12, self.no_tls13) {
             (true, _) => keys.set("tls.versions", vec!["1.3"], statement),
             (false, true) => keys.set("tls.versions", vec!["1.2"], statement),
@@ -144,6 +158,8 @@ impl<'s> TlsBind<'s> {
             if let Some(file) = self.crl_file {
                 keys.set("tls.client_certificates.crl", literal(&in_ca_base(file)), statement);
             }
+        } else if let Some(file) = authorities.first() {
+            keys.set("tls.client_certificates.ca", literal(&in_ca_base(file)), statement);
         }
         match self.alpn {
             Some(alpn) if !proxy.is_tcp() && !alpn.split(',').any(|protocol| protocol == "h2") => {
@@ -154,6 +170,36 @@ impl<'s> TlsBind<'s> {
             }
             Some(_) | None => {}
         }
+    }
+
+    /// Adds the certificates of lists; the authorities of clients that a list asks for a certificate.
+    fn listed(
+        &self,
+        ledger: &Ledger,
+        statement: &Statement,
+        files: &dyn SourceFiles,
+        named: &dyn Fn(&str) -> TomlValue,
+        certificates: &mut Vec<TomlValue>,
+    ) -> Vec<String> {
+        let mut authorities = Vec::new();
+        for path in &self.lists {
+            let list = match certificates::list(path, files, named) {
+                Ok(list) => list,
+                Err(why) => {
+                    ledger.unsupported(statement, &why);
+                    continue;
+                }
+            };
+            ledger
+                .approximated(statement, "the certificates are those of the list at the time of the import");
+            list.notes.iter().for_each(|note| ledger.approximated(statement, note));
+            list.losses.iter().for_each(|loss| ledger.unsupported(statement, loss));
+            certificates.extend(list.certificates);
+            if list.losses.contains(&certificates::ALL_NAMES) {
+                authorities.extend(list.authorities);
+            }
+        }
+        authorities
     }
 
     fn suites(&self, ledger: &Ledger, keys: &mut Keys<'s>, statement: &'s Statement) {
@@ -265,7 +311,6 @@ fn note_suites(ledger: &Ledger, line: &Statement, list: Option<&str>) {
 /// Takes a word that Weir has no key for.
 fn without_key(ledger: &Ledger, statement: &Statement, word: &str, words: &mut StatementWords<'_>) -> bool {
     let advice = match word {
-        "crt-list" => "list the certificates in `tls.certificates`: each is for the names in it",
         "tls-ticket-keys" => "keys of tickets are files of 80 random bytes: `tls.ticket_keys`",
         "ocsp-update" => "`ocsp` of a certificate is a file with the response",
         "generate-certificates"

@@ -4,7 +4,7 @@ use super::{ListRule, RuleReader, Terminal};
 use crate::document::TomlValue;
 use crate::haproxy::acl::AclCondition;
 use crate::haproxy::format::{FormatUse, template};
-use crate::haproxy::output::{Keys, literal, literal_in_template};
+use crate::haproxy::output::{Keys, literal, literal_body};
 use crate::haproxy::proxy::time_text;
 use crate::report::StatementWords;
 use crate::source::Statement;
@@ -172,10 +172,11 @@ impl<'s> RuleReader<'_, 's, '_> {
                 Ok(template) => template.text,
                 Err(reason) => return ledger.unsupported(statement, &reason),
             }
-        } else if is_template_like(&text) {
-            literal_in_template(&text)
+        } else if let Some(body) = literal_body(&text) {
+            body
         } else {
-            literal(&text)
+            let advice = "a body with the name of a placeholder in braces, which would be one: write the route by hand";
+            return ledger.unsupported(statement, advice);
         };
         keys.set("respond.body", TomlValue::Text(body), statement);
     }
@@ -193,14 +194,4 @@ impl<'s> RuleReader<'_, 's, '_> {
         let condition = AclCondition::path_is(path).and(condition);
         self.rules.terminals.insert(0, Terminal { condition, keys, statement });
     }
-}
-
-/// Whether braces of a text would be placeholders: something like a name between them.
-fn is_template_like(text: &str) -> bool {
-    text.split('{').skip(1).any(|part| {
-        let inside = part.split('}').next().unwrap_or_default();
-        part.contains('}')
-            && !inside.is_empty()
-            && inside.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
-    })
 }

@@ -33,7 +33,8 @@ pub(in crate::haproxy) struct HeaderChange<'s> {
 impl HeaderChange<'_> {
     /// Whether condition or value are about the path.
     pub(in crate::haproxy) fn asks_path(&self) -> bool {
-        let in_value = ["{path}", "{vars."].iter().any(|placeholder| self.value.contains(placeholder));
+        let in_value =
+            ["{path}", "{vars.", "{map."].iter().any(|placeholder| self.value.contains(placeholder));
         in_value || self.condition.asks(&super::asks_path)
     }
 }
@@ -232,6 +233,7 @@ impl<'s> RuleReader<'_, 's, '_> {
             },
             default: None,
             ignore_case: false,
+            written: pattern.clone(),
         };
         let map = self.conditions.around.use_map(used);
         Ok((format!("{{map.{map}}}"), Some(pattern)))

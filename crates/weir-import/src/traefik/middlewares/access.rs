@@ -186,16 +186,14 @@ impl<'s> RouterPlace<'s, '_> {
             );
         }
         let list: Vec<String> = networks.iter().map(|network| format!("\"{network}\"")).collect();
-        let own = tree::name(name);
-        let table = self.draft.table(&["list", &own]);
-        if table.is_empty() {
-            table.originate(kind);
-            table.set_plain("action", "deny");
-            table.set_beside("when", format!("!({client} in [{}])", list.join(", ")), kind);
-            if status != 403 {
-                table.set_plain("status", status);
-            }
+        let mut table = DraftTable::of(kind);
+        table.set_plain("action", "deny");
+        table.set_beside("when", format!("!({client} in [{}])", list.join(", ")), kind);
+        if status != 403 {
+            table.set_plain("status", status);
         }
+        // Entry points may tell clients in different ways.
+        let own = self.draft.add_named("list", &tree::name(name), table);
         settings.add("lists", &own, kind);
         ledger.exact(kind);
     }

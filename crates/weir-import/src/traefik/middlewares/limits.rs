@@ -1,6 +1,7 @@
 //! `rateLimit` and `inFlightReq`.
 
 use super::{RouterPlace, RouterSettings};
+use crate::document::DraftTable;
 use crate::source::Statement;
 use crate::traefik::tree::{self, is_true, key, milliseconds, number, refuse, shown_time, value};
 
@@ -13,16 +14,18 @@ impl<'s> RouterPlace<'s, '_> {
             match key(part).as_str() {
                 "average" => match number(ledger, part) {
                     Some(number) => average = number,
-                    None => return ledger.unsupported(kind, "the rate cannot be read"),
+                    None => return settings.forbid(ledger, kind, "the rate cannot be read: no one gets in"),
                 },
                 "period" => match milliseconds(value(ledger, part)).filter(|time| *time > 0) {
                     Some(time) => period = time,
-                    None => return ledger.unsupported(kind, "the period cannot be read"),
+                    None => {
+                        return settings.forbid(ledger, kind, "the period cannot be read: no one gets in");
+                    }
                 },
                 "burst" => burst = number(ledger, part).unwrap_or(1).max(1),
                 "sourcecriterion" => match self.criterion(part) {
                     Some(own) => limit_key = Some(own),
-                    None => return refuse(ledger, kind, "see `key` of the limit"),
+                    None => return settings.forbid(ledger, kind, "see `key` of the limit: no one gets in"),
                 },
                 "redis" => {
                     refuse(ledger, part, "several nodes share a limit by `shared` and `[store.NAME]`");
@@ -36,24 +39,21 @@ impl<'s> RouterPlace<'s, '_> {
         if average == 0 {
             return;
         }
-        let own = self.limit_name(name);
         let client = self.client;
-        let table = self.draft.table(&["limit", &own]);
-        if table.is_empty() {
-            table.originate(kind);
-            match limit_key {
-                Some(limit_key) if limit_key != "{client_address}" => table.set_plain("key", limit_key),
-                None if client != "client_address" => table.set_plain("key", format!("{{{client}}}")),
-                _ => {}
-            }
-            table.set_beside("rate", format!("{average}/{}", per(period)), kind);
-            table.set_plain("burst", burst);
-            // A request that comes a little too early waits.
-            let delay = (period / (2 * average.unsigned_abs())).min(500);
-            if delay > 0 {
-                table.set_plain("delay", shown_time(delay));
-            }
+        let mut table = DraftTable::of(kind);
+        match limit_key {
+            Some(limit_key) if limit_key != "{client_address}" => table.set_plain("key", limit_key),
+            None if client != "client_address" => table.set_plain("key", format!("{{{client}}}")),
+            _ => {}
         }
+        table.set_beside("rate", format!("{average}/{}", per(period)), kind);
+        table.set_plain("burst", burst);
+        // A request that comes a little too early waits.
+        let delay = (period / (2 * average.unsigned_abs())).min(500);
+        if delay > 0 {
+            table.set_plain("delay", shown_time(delay));
+        }
+        let own = self.draft.add_named("limit", &self.limit_name(name), table);
         settings.add("limited_by", &own, kind);
     }
 
@@ -70,7 +70,7 @@ impl<'s> RouterPlace<'s, '_> {
                 "amount" => amount = number(ledger, part).unwrap_or(0),
                 "sourcecriterion" => match self.criterion(part) {
                     Some(own) => limit_key = own,
-                    None => return refuse(ledger, kind, "see `key` of the limit"),
+                    None => return settings.forbid(ledger, kind, "see `key` of the limit: no one gets in"),
                 },
                 _ => continue,
             }
@@ -80,15 +80,12 @@ impl<'s> RouterPlace<'s, '_> {
             return settings.forbid(ledger, kind, "a limit of 0 lets no one in");
         }
         ledger.exact(kind);
-        let own = self.limit_name(name);
-        let table = self.draft.table(&["limit", &own]);
-        if table.is_empty() {
-            table.originate(kind);
-            if limit_key != "{client_address}" {
-                table.set_plain("key", limit_key);
-            }
-            table.set_beside("concurrent", amount, kind);
+        let mut table = DraftTable::of(kind);
+        if limit_key != "{client_address}" {
+            table.set_plain("key", limit_key);
         }
+        table.set_beside("concurrent", amount, kind);
+        let own = self.draft.add_named("limit", &self.limit_name(name), table);
         settings.add("limited_by", &own, kind);
     }
 
@@ -113,7 +110,9 @@ impl<'s> RouterPlace<'s, '_> {
                     }
                 }
                 "requestheadername" => {
-                    limit_key = Some(format!("{{header.{}}}", value(ledger, part).to_ascii_lowercase()));
+                    // Those without the field are told apart from none, and not left without a limit.
+                    limit_key =
+                        Some(format!("{{header.{}}} {{scheme}}", value(ledger, part).to_ascii_lowercase()));
                 }
                 _ => continue,
             }

@@ -111,6 +111,18 @@ impl<'s> RouterPlace<'s, '_> {
                 settings.forbidden = Some(from);
                 continue;
             };
+            if self.definitions.iter().filter(|(known, _)| *known == plain).count() > 1 {
+                settings.forbid(
+                    self.ledger,
+                    definition,
+                    "it is there twice, so that no router has it: no one gets in",
+                );
+                continue;
+            }
+            if definition.children().is_empty() {
+                settings.forbid(self.ledger, definition, "a middleware of no kind: no one gets in");
+                continue;
+            }
             self.ledger.exact(definition);
             for kind in definition.children() {
                 if key(kind) == "chain" {

@@ -1,6 +1,7 @@
-//! The text of a file as statements: YAML, whose keys are statements with their values as words.
+//! The text of a file as statements: YAML or TOML, whose keys are statements with their values as words.
 
 mod yaml;
+mod toml;
 mod templates;
 
 use crate::report::Ledger;
@@ -16,5 +17,16 @@ pub(super) fn read(
 ) -> Result<Vec<Statement>, ImportError> {
     let text = limit.read(files, name, at)?;
     let text = templates::resolved(name, &text, files)?;
-    yaml::statements(name, &text, ledger)
+    match is_toml(name, &text) {
+        true => toml::statements(name, &text, ledger),
+        false => yaml::statements(name, &text, ledger),
+    }
+}
+
+/// Whether a file is TOML: by its name, or since it begins with a table.
+fn is_toml(name: &str, text: &str) -> bool {
+    let is_yaml = name.ends_with(".yml") || name.ends_with(".yaml");
+    let first = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
+    name.ends_with(".toml")
+        || !is_yaml && first.is_some_and(|line| line.starts_with('[') && line.ends_with(']'))
 }

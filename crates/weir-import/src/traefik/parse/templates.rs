@@ -5,10 +5,15 @@ use std::rc::Rc;
 
 use crate::source::{ImportError, Position, SourceFiles};
 
+/// How static configs begin.
+const STATIC: [&str; 4] = ["entryPoints:", "providers:", "[entryPoints", "[providers"];
+
+/// What to do about a template.
+const ADVICE: &str = "a template of Go other than `{{ env \"NAME\" }}`: what it comes to is not known here. Import what Traefik makes of it: write the text without the template, for each value of a `range` one router or server, or put what varies into variables of the environment";
+
 /// A text with its templates resolved. A static config has none: braces in it are for labels of containers.
 pub(super) fn resolved(name: &str, text: &str, files: &dyn SourceFiles) -> Result<String, ImportError> {
-    let is_static =
-        text.lines().any(|line| line.starts_with("entryPoints:") || line.starts_with("providers:"));
+    let is_static = text.lines().any(|line| STATIC.iter().any(|begin| line.starts_with(begin)));
     if is_static || !text.contains("{{") {
         return Ok(text.to_owned());
     }
@@ -23,8 +28,7 @@ pub(super) fn resolved(name: &str, text: &str, files: &dyn SourceFiles) -> Resul
         let Some((value, end)) = value else {
             let line = u32::try_from(result.lines().count().max(1)).unwrap_or(u32::MAX);
             let at = Position { file: Rc::from(name), line, column: 1 };
-            let what = "a template of Go other than `{{ env \"NAME\" }}`: import what it comes to";
-            return Err(ImportError::at(&at, what));
+            return Err(ImportError::at(&at, ADVICE));
         };
         result.push_str(&value);
         rest = &rest[end..];

@@ -38,6 +38,13 @@ impl RuleMatch {
         alternatives.iter().map(|one| RuleMatch::of(one, client)).collect()
     }
 
+    /// Of a rule that cannot be said: requests among which all of its own are.
+    pub(super) fn at_most(text: &str, client: &str) -> RuleMatch {
+        let tree = RuleTree::parse(text).ok();
+        let known = tree.map(|tree| RuleMatch::of(&RuleCondition::at_most(&tree), client));
+        known.and_then(Result::ok).unwrap_or_default()
+    }
+
     fn of(condition: &RuleCondition, client: &str) -> Result<RuleMatch, String> {
         let mut matched = RuleMatch::default();
         let parts = match condition {

@@ -48,6 +48,15 @@ impl RuleCondition {
         })
     }
 
+    /// What holds wherever a rule does, of which some matchers cannot be said.
+    pub(super) fn at_most(tree: &RuleTree) -> RuleCondition {
+        match tree {
+            RuleTree::All(parts) => RuleCondition::all(parts.iter().map(RuleCondition::at_most).collect()),
+            RuleTree::Any(parts) => RuleCondition::any(parts.iter().map(RuleCondition::at_most).collect()),
+            other => RuleCondition::read(other).unwrap_or(RuleCondition::Term(RuleTerm::Everything)),
+        }
+    }
+
     fn all(mut parts: Vec<RuleCondition>) -> RuleCondition {
         parts.retain(|part| *part != RuleCondition::Term(RuleTerm::Everything));
         match parts.len() {

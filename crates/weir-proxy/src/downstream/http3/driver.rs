@@ -11,7 +11,7 @@ use std::time::Duration;
 use quinn_proto::{ConnectionError, Dir, Event, StreamEvent, StreamId};
 use weir_http::h3::{
     Http3Code, Http3Connection, Http3Fault, Http3Limits, Http3Settings, OwnStream, PeerEvent, PeerReceived,
-    PeerStream, RequestAdmission, Role, StreamInput,
+    RequestAdmission, Role, StreamInput, UnidirectionalStream,
 };
 use weir_observe::{Cause, ListenerShard};
 
@@ -76,7 +76,7 @@ struct StreamCounts {
 /// A stream in one direction that is read.
 struct PeerReading {
     id: StreamId,
-    stream: PeerStream,
+    stream: UnidirectionalStream,
     reader: StreamReader,
 }
 
@@ -141,7 +141,8 @@ impl Http3Driver {
         let link = Rc::clone(&self.shared.link);
         let next = |dir| link.with(|connection| connection.streams().accept(dir));
         while let Some(id) = next(Dir::Uni) {
-            let reading = PeerReading { id, stream: PeerStream::new(), reader: StreamReader::default() };
+            let reading =
+                PeerReading { id, stream: UnidirectionalStream::new(), reader: StreamReader::default() };
             self.peers.push(reading);
             self.readable.push(id);
         }
