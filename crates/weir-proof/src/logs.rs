@@ -296,7 +296,8 @@ fn take_page_lines(their: &mut Vec<String>, our: &mut Vec<String>, sections: &[S
     let before = their.len();
     their.retain(|line| {
         let is_of_page = is_of_page(line);
-        if is_of_page && let Some(at) = our.iter().position(|other| quoted(other) == quoted(line)) {
+        let is_same = |other: &String| quoted(other) == quoted(line) && section(other) == section(line);
+        if is_of_page && let Some(at) = our.iter().position(is_same) {
             our.swap_remove(at);
         }
         !is_of_page
