@@ -57,6 +57,7 @@ impl FirstPlan {
     pub(super) fn new(
         config: &Config,
         memory: &MemoryFiles,
+        before: Option<u8>,
     ) -> Result<(Self, Vec<WorkerChannels>), StartError> {
         let inputs = plan_inputs(config)?;
         let workers = inputs.workers;
@@ -74,7 +75,7 @@ impl FirstPlan {
         let snapshot = Arc::new(snapshot);
         queries.names.learn(&snapshot);
         let sizes = ShardSizes { listeners: 0, servers: &[] };
-        let (routes, datagrams) = DatagramRoutes::new(workers).map_err(io::Error::other)?;
+        let (routes, datagrams) = DatagramRoutes::new(workers, before).map_err(io::Error::other)?;
         let shared = Arc::new(share(&descriptors, &memory_plan, senders, routes));
         let mut passwords = PasswordThreads::new(&shared.passwords);
         passwords.follow(&snapshot)?;

@@ -54,6 +54,7 @@ impl Proxy {
             sources: self.discovered.to_hand_over(&of_file, &self.in_use, said_at),
             names: known_addresses::collect(&snapshot),
             tables: handed_tables::collect(&snapshot),
+            datagrams: self.listening_sockets.of_datagrams(self.shared.datagrams.generation()),
             taken_at_ns: clock::now().since_boot_ns(),
             ..HandedState::default()
         };

@@ -73,7 +73,8 @@ impl OpenedProxy {
         let memory = MemoryFiles::open();
         bound_sockets_by(memory.socket_bounds(&config.process));
         inherited.tell_unused(config);
-        let sockets = ListeningSockets::beginning_with(addresses, inherited).succeeded_by(config, workers)?;
+        let sockets = ListeningSockets::beginning_with(addresses, inherited, state.datagrams.clone())
+            .succeeded_by(config, workers)?;
         let opened = Self {
             logs: access_log::open(config).map_err(StartError::AccessLog)?,
             key_logs: open_key_logs(config)?,

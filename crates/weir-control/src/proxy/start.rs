@@ -77,7 +77,8 @@ impl Proxy {
         let is_handed = !offered.is_empty();
         let (of_file, (config, discovered, known)) = (config, first_config(config, &state));
         let config = &config;
-        let (first, channels) = FirstPlan::new(config, &memory)?;
+        let (first, channels) =
+            FirstPlan::new(config, &memory, state.datagrams.as_ref().map(|before| before.generation))?;
         let logs = AccessLogs::start(config, logs).map_err(StartError::AccessLog)?;
         first.use_addresses(&state, &known);
         let hand_over = first.hand_over(config, is_handed.then_some(&state));

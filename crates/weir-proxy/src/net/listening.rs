@@ -11,9 +11,6 @@ use weir_config::{ListenAddress, Listener};
 
 use super::{memory, sys};
 
-/// The byte of a connection ID that says which worker has the connection.
-pub(crate) const WORKER_AT: u32 = 1;
-
 /// What the kernel may hold for a socket of datagrams in each direction, in bytes: what comes in during some milliseconds in which a worker is busy.
 const DATAGRAM_BUFFER: usize = 4 * 1024 * 1024;
 
@@ -124,11 +121,17 @@ fn bind_inet(
     Ok(BoundSockets { address: BoundAddress::Inet(addr), sockets, file: None })
 }
 
-/// Binds `count` sockets for datagrams to an address that connections are accepted at, with its port. `only_v6` as for those.
+/// Binds `count` sockets for datagrams to an address that connections are accepted at, with its port. `only_v6` as for those; `before` is the
+/// generation of the process that this one replaces, and how many sockets it has there.
 ///
 /// # Errors
 /// Those of `bind(2)`.
-pub fn bind_datagrams(addr: SocketAddr, only_v6: bool, count: usize) -> io::Result<Vec<OwnedFd>> {
+pub fn bind_datagrams(
+    addr: SocketAddr,
+    only_v6: bool,
+    count: usize,
+    before: Option<(u8, u32)>,
+) -> io::Result<Vec<OwnedFd>> {
     let bind_one = |_| {
         let kind = Type::DGRAM.nonblocking().cloexec();
         let socket = socket2::Socket::new(Domain::for_address(addr), kind, None)?;
@@ -143,8 +146,9 @@ pub fn bind_datagrams(addr: SocketAddr, only_v6: bool, count: usize) -> io::Resu
         Ok(OwnedFd::from(socket))
     };
     let sockets: Vec<OwnedFd> = (0..count).map(bind_one).collect::<io::Result<_>>()?;
-    if let ([first, _, ..], Ok(count)) = (&*sockets, u32::try_from(count))
-        && let Err(error) = sys::steer_by_connection_id(first.as_fd(), WORKER_AT, count)
+    let steering = sys::PacketSteering { sockets: u32::try_from(count).unwrap_or(u32::MAX), before };
+    if let Some(first) = sockets.first()
+        && let Err(error) = sys::steer_by_connection_id(first.as_fd(), steering)
     {
         tracing::debug!(%error, "datagrams of QUIC go to workers by addresses, and are handed over where that is wrong");
     }

@@ -47,15 +47,15 @@ impl fmt::Debug for DatagramInbox {
 }
 
 impl DatagramRoutes {
-    /// Those of so many workers.
+    /// Those of so many workers. `before` is the generation of the process that this one replaces.
     ///
     /// # Errors
     /// When the system gives no random numbers.
     #[cfg(feature = "http3")]
-    pub fn new(workers: usize) -> Result<(Self, Vec<DatagramInbox>), rustls::Error> {
+    pub fn new(workers: usize, before: Option<u8>) -> Result<(Self, Vec<DatagramInbox>), rustls::Error> {
         let (queues, inboxes): (Vec<_>, Vec<_>) = (0..workers).map(|_| channel(WAITING_MAX)).unzip();
         let inboxes = inboxes.into_iter().map(|inbox| DatagramInbox { datagrams: RefCell::new(inbox) });
-        let routes = Self { queues: queues.into(), keys: QuicKeys::random()? };
+        let routes = Self { queues: queues.into(), keys: QuicKeys::random(before)? };
         Ok((routes, inboxes.collect()))
     }
 
@@ -64,8 +64,20 @@ impl DatagramRoutes {
     /// # Errors
     /// None without HTTP/3.
     #[cfg(not(feature = "http3"))]
-    pub fn new(workers: usize) -> Result<(Self, Vec<DatagramInbox>), rustls::Error> {
+    pub fn new(workers: usize, _before: Option<u8>) -> Result<(Self, Vec<DatagramInbox>), rustls::Error> {
         Ok((Self {}, (0..workers).map(|_| DatagramInbox {}).collect()))
+    }
+
+    /// The generation of this process in its connection IDs.
+    #[cfg(feature = "http3")]
+    pub fn generation(&self) -> Option<u8> {
+        Some(self.keys.generation())
+    }
+
+    /// There is none without HTTP/3.
+    #[cfg(not(feature = "http3"))]
+    pub fn generation(&self) -> Option<u8> {
+        None
     }
 
     /// Hands a datagram to a worker; `false` when it is lost.

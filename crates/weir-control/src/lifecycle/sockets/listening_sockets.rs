@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 use weir_config::{Config, ListenAddress, Listener};
 
 use super::inherited_sockets::InheritedSockets;
-use crate::lifecycle::upgrade::handover::{AddressRole, HandedAddress};
+use crate::lifecycle::upgrade::handover::{AddressRole, HandedAddress, HandedDatagrams};
 use crate::start_error::StartError;
 use weir_proxy::net::listening::{self, BoundAddress, SocketFile};
 use weir_proxy::net::sys;
@@ -33,6 +33,8 @@ pub(crate) struct ListeningSockets {
     bound: u64,
     /// At the start: sockets of the supervisor.
     inherited: InheritedSockets,
+    /// At the start: where the process before receives datagrams.
+    before: Option<HandedDatagrams>,
 }
 
 /// An address in use.
@@ -67,7 +69,11 @@ pub(crate) struct OpenedSockets {
 impl ListeningSockets {
     /// Those of the process before, in the order in which it has handed them over; and sockets of the supervisor, which listeners with their
     /// addresses take.
-    pub(crate) fn beginning_with(addresses: Vec<HandedAddress>, inherited: InheritedSockets) -> Self {
+    pub(crate) fn beginning_with(
+        addresses: Vec<HandedAddress>,
+        inherited: InheritedSockets,
+        before: Option<HandedDatagrams>,
+    ) -> Self {
         let bound = addresses.len() as u64;
         let open = addresses.into_iter().zip(1..).map(|(handed, id)| {
             let HandedAddress { listener, address, bound: at, sockets, is_inherited, .. } = handed;
@@ -90,7 +96,7 @@ impl ListeningSockets {
                 is_inherited,
             }
         });
-        Self { open: open.collect(), bound, inherited }
+        Self { open: open.collect(), bound, inherited, before }
     }
 
     /// How many sockets of the first `handed` addresses that were ever bound are in use: of those of the process before.
@@ -117,6 +123,22 @@ impl ListeningSockets {
             })
         };
         self.open.iter().filter(|socket| !socket.receives_datagrams).map(hand).collect()
+    }
+
+    /// Where datagrams are received, and by how many sockets each; `None` where they are not.
+    pub(crate) fn of_datagrams(&self, generation: Option<u8>) -> Option<HandedDatagrams> {
+        let of_datagrams = self.open.iter().filter(|socket| socket.receives_datagrams);
+        let mut sockets = 0;
+        let addresses = of_datagrams.filter_map(|socket| {
+            sockets = socket.sockets.len() as u32;
+            match socket.bound {
+                BoundAddress::Inet(addr) => Some(addr),
+                BoundAddress::Unix(_) => None,
+            }
+        });
+        let addresses: Vec<_> = addresses.collect();
+        let generation = generation.filter(|_| !addresses.is_empty())?;
+        Some(HandedDatagrams { generation, sockets, addresses })
     }
 
     /// Binds the addresses of `config` that are not in use yet.
@@ -207,7 +229,10 @@ impl ListeningSockets {
                 None if config.listeners[place].http3.is_none() => continue,
                 None => {
                     let is_for_all = matches!(beside.address, ListenAddress::AllTcp { .. });
-                    let bound = listening::bind_datagrams(addr, !is_for_all, assignments.len());
+                    let before = self.before.as_ref().filter(|before| before.addresses.contains(&addr));
+                    let before = before.map(|before| (before.generation, before.sockets));
+                    let workers = assignments.len();
+                    let bound = listening::bind_datagrams(addr, !is_for_all, workers, before);
                     let listener = &config.listeners[place];
                     let bound = bound.map_err(|error| cannot_bind(listener, &beside.address, error))?;
                     let sockets: Vec<_> = bound.into_iter().map(Arc::new).collect();

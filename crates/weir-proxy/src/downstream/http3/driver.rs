@@ -57,6 +57,8 @@ pub(crate) struct Http3Driver {
     opened: u64,
     /// Streams of the client that can be read.
     readable: Vec<StreamId>,
+    /// Streams whose responses it does not want.
+    stopped: Vec<StreamId>,
     /// Whether nothing more is taken from the client.
     is_deaf: bool,
     /// When the client knows of the end.
@@ -97,7 +99,7 @@ impl Http3Driver {
     }
 
     fn hear_of_stream(&mut self, event: &StreamEvent) -> Result<(), Http3Fault> {
-        let (shared, now) = (&self.shared, self.shared.millis());
+        let shared = &self.shared;
         match *event {
             StreamEvent::Opened { .. } | StreamEvent::Available { .. } => {}
             StreamEvent::Readable { id } => {
@@ -116,22 +118,11 @@ impl Http3Driver {
                 let state = &mut *shared.state.borrow_mut();
                 state.unacknowledged = state.unacknowledged.saturating_sub(1);
             }
-            StreamEvent::Stopped { id, .. } => {
-                if self.own.contains(&Some(id)) {
-                    return Err(Http3Fault::closed_critical_stream());
-                }
-                let state = &mut *shared.state.borrow_mut();
-                if state.leavings.remove(&id).is_none() && !state.streams.contains_key(&id) {
-                    // It was over, and only not acknowledged.
-                    state.unacknowledged = state.unacknowledged.saturating_sub(1);
-                    return Ok(());
-                }
-                self.counts.reset += 1;
-                if let Some(stream) = state.streams.get(&id) {
-                    stream.leave(Cause::Reset);
-                }
-                state.codec.budgets.charge_reset(now)?;
+            StreamEvent::Stopped { id, .. } if self.own.contains(&Some(id)) => {
+                return Err(Http3Fault::closed_critical_stream());
             }
+            // It may be one that has not been taken yet.
+            StreamEvent::Stopped { id, .. } => self.stopped.push(id),
         }
         Ok(())
     }
@@ -159,6 +150,37 @@ impl Http3Driver {
             let section_bytes_max = self.shared.state.borrow().codec.limits().section_bytes_max;
             self.awaited.push(AwaitedHead::new(id, section_bytes_max));
             self.readable.push(id);
+        }
+        Ok(())
+    }
+
+    /// Gives up the streams whose responses the client does not want.
+    fn stop(&mut self) -> Result<(), Http3Fault> {
+        let now = self.shared.millis();
+        for id in std::mem::take(&mut self.stopped) {
+            if let Some(at) = self.awaited.iter().position(|awaited| awaited.id == id) {
+                self.awaited.swap_remove(at);
+                self.give_back(id, Http3Code::REQUEST_CANCELLED);
+                self.shared.state.borrow_mut().codec.decoder.cancel(id.into());
+                self.counts.reset += 1;
+                self.shared.state.borrow_mut().codec.budgets.charge_reset(now)?;
+                continue;
+            }
+            let stream = self.shared.state.borrow().streams.get(&id).cloned();
+            match stream {
+                Some(stream) => stream.leave(Cause::Reset),
+                None => {
+                    let has_left = self.shared.state.borrow_mut().leavings.remove(&id).is_some();
+                    if !has_left {
+                        // It was over, and only not acknowledged.
+                        let state = &mut *self.shared.state.borrow_mut();
+                        state.unacknowledged = state.unacknowledged.saturating_sub(1);
+                    }
+                    self.shared.reset(id, Http3Code::REQUEST_CANCELLED);
+                }
+            }
+            self.counts.reset += 1;
+            self.shared.state.borrow_mut().codec.budgets.charge_reset(now)?;
         }
         Ok(())
     }
@@ -304,6 +326,7 @@ impl Http3Driver {
             return Ok(Some(reason));
         }
         self.accept()?;
+        self.stop()?;
         self.read(listener)?;
         match self.shared.state.borrow_mut().fault.take() {
             Some(fault) => Err(fault),
@@ -352,6 +375,7 @@ impl StreamDriver for Http3Driver {
             begun: Vec::new(),
             opened: 0,
             readable: Vec::new(),
+            stopped: Vec::new(),
             is_deaf: false,
             told_at: None,
             alive_at: None,
@@ -437,7 +461,8 @@ impl StreamDriver for Http3Driver {
             is_partial: !self.awaited.is_empty(),
             is_acknowledged: true,
             is_told: self.told_at.is_some_and(|at| at <= clock::now()),
-            unwritten: waits.then(|| link.with(|connection| connection.stats().frame_tx.stream)),
+            // What goes out shows what has come in at the client: congestion control sees to that.
+            unwritten: waits.then(|| link.with(|connection| connection.stats().udp_tx.bytes)),
             turn_at: due.into_iter().flatten().min(),
         }
     }

@@ -12,10 +12,11 @@ use aws_lc_rs::rand;
 use quinn_proto::{ConnectionId, ConnectionIdGenerator, InvalidCid};
 use siphasher::sip::SipHasher13;
 
-use crate::net::listening::WORKER_AT;
-
 /// Bytes of an ID.
 pub(crate) const LEN: usize = 12;
+
+/// Where the worker stands in an ID, behind the generation: the kernel steers packets by both.
+const WORKER_AT: usize = 1;
 
 const HASHED_LEN: usize = 8;
 
@@ -37,6 +38,10 @@ impl IdKey {
         Self { key, generation }
     }
 
+    pub(super) const fn generation(&self) -> u8 {
+        self.generation
+    }
+
     fn hash(&self, bytes: &[u8]) -> [u8; LEN - HASHED_LEN] {
         let mut hasher = SipHasher13::new_with_key(&self.key);
         hasher.write(bytes);
@@ -48,7 +53,7 @@ impl IdKey {
     pub(crate) fn worker_of(&self, id: &[u8]) -> Option<usize> {
         let (hashed, hash) = id.split_at_checked(HASHED_LEN)?;
         let is_ours = hashed[0] == self.generation && self.hash(hashed) == hash;
-        is_ours.then(|| hashed[WORKER_AT as usize].into())
+        is_ours.then(|| hashed[WORKER_AT].into())
     }
 }
 
@@ -76,7 +81,7 @@ impl ConnectionIdGenerator for WorkerIds {
         // Without random numbers, IDs collide, and connections with them: none is taken over.
         let _random = rand::fill(&mut id[..HASHED_LEN]);
         id[0] = self.key.generation;
-        id[WORKER_AT as usize] = self.worker;
+        id[WORKER_AT] = self.worker;
         let (hashed, hash) = id.split_at_mut(HASHED_LEN);
         hash.copy_from_slice(&self.key.hash(hashed));
         ConnectionId::new(&id)

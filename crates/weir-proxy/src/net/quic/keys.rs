@@ -26,21 +26,25 @@ impl fmt::Debug for QuicKeys {
 }
 
 impl QuicKeys {
-    /// New ones.
+    /// New ones, of another generation than that of the process before.
     ///
     /// # Errors
     /// When the system gives no random numbers.
-    pub fn random() -> Result<Self, rustls::Error> {
+    pub fn random(before: Option<u8>) -> Result<Self, rustls::Error> {
         let mut secret = [0; SECRET_LEN];
         rand::fill(&mut secret).map_err(|_| rustls::Error::FailedToGetRandomBytes)?;
         let mut generation = [0];
         rand::fill(&mut generation).map_err(|_| rustls::Error::FailedToGetRandomBytes)?;
+        let generation = match before {
+            Some(before) if before == generation[0] => before.wrapping_add(1),
+            _ => generation[0],
+        };
         let master = hkdf::Salt::new(hkdf::HKDF_SHA256, b"weir quic").extract(&secret);
         let key = hmac::Key::new(hmac::HMAC_SHA256, &secret);
         let derived = |purpose: &[u8]| hmac::sign(&key, purpose);
         let ids = derived(b"connection ids").as_ref().first_chunk().copied().unwrap_or_default();
         Ok(Self {
-            ids: IdKey::new(ids, generation[0]),
+            ids: IdKey::new(ids, generation),
             resets: Arc::new(hmac::Key::new(hmac::HMAC_SHA256, derived(b"resets").as_ref())),
             tokens: Arc::new(master),
         })
@@ -49,6 +53,11 @@ impl QuicKeys {
     /// The key of tokens by which clients prove their address.
     pub(crate) fn tokens(&self) -> Arc<dyn HandshakeTokenKey> {
         Arc::clone(&self.tokens) as _
+    }
+
+    /// The generation that its connection IDs say.
+    pub(crate) fn generation(&self) -> u8 {
+        self.ids.generation()
     }
 
     /// The worker whose connection a datagram is for; `None` where no connection of this process has such an ID.

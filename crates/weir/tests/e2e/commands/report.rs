@@ -83,7 +83,7 @@ fn a_report_has_all_parts_and_no_secret() {
         );
     }
     for (name, part) in [
-        ("version.txt", "features: geoip, kubernetes, profiler"),
+        ("version.txt", "features: geoip, http3, kubernetes, profiler"),
         ("machine.txt", "MemTotal"),
         ("process.txt", "Max open files"),
         ("check.txt", "ok"),

@@ -62,6 +62,31 @@ fn clients_that_move_stay_with_their_worker() {
     assert_eq!(metrics.sum("weir_listener_http3_connections_open", &[]), 8.0);
 }
 
+/// The process before keeps its connections, the new one gets those that begin.
+#[test]
+fn an_upgrade_loses_no_request() {
+    let gate = Gate::new();
+    let origin = echo_gated(&gate, "/held");
+    let authority = CertificateAuthority::new();
+    let settings = format!("process.workers = 2\n{WEB_TLS}{HTTP3}");
+    let mut weir = Weir::start_in(authority.folder_for_web(), &config_with(&[origin.named("a")], &settings));
+    let mut clients: Vec<Http3Client> =
+        (0..6).map(|_| Http3Client::connect(weir.web(), &authority)).collect();
+    let held: Vec<_> = clients.iter_mut().map(|client| client.send("GET", "/held", b"")).collect();
+    for client in &mut clients {
+        assert_eq!(client.get("/now").text(), "/now");
+    }
+    weir.upgrade();
+    let mut later: Vec<Http3Client> = (0..6).map(|_| Http3Client::connect(weir.web(), &authority)).collect();
+    for client in &mut later {
+        assert_eq!(client.get("/new").text(), "/new");
+    }
+    gate.open();
+    for (client, held) in clients.iter_mut().zip(held) {
+        assert_eq!(client.response(held).text(), "/held");
+    }
+}
+
 #[test]
 fn a_client_that_leaves_is_noticed() {
     let gate = Gate::new();

@@ -19,7 +19,7 @@ use weir_config::ListenAddress;
 use super::running_requests::RunningRequests;
 pub(crate) use channel::Channel;
 pub use state::HandedFragments;
-pub(crate) use state::{HandedAgent, HandedChange, HandedHealth, HandedMode, HandedState};
+pub(crate) use state::{HandedAgent, HandedChange, HandedDatagrams, HandedHealth, HandedMode, HandedState};
 pub(crate) use tables::{
     ENTRIES_MAX, HandedCookies, HandedEjection, HandedRate, HandedTable, HandedTables, HandedTickets,
     LearnedOf,
