@@ -106,7 +106,7 @@ fn looks_like_nginx(text: &str) -> bool {
 /// Imports the files `names` (HAProxy and Traefik take several, in this order; the others one).
 ///
 /// # Errors
-/// A file cannot be read, or is no config of this kind: the mistake with its place.
+/// A file cannot be read, or is no config of this kind: the mistake with its place; or nothing of it is understood.
 pub fn import(
     format: SourceFormat,
     names: &[&str],
@@ -119,6 +119,11 @@ pub fn import(
         SourceFormat::Caddy => caddy::translate(names, files, &ledger)?,
         SourceFormat::Traefik => traefik::translate(names, files, &ledger)?,
     };
+    if !ledger.understands_any() {
+        let message = format!("nothing of it is understood as a file of {}", format.product());
+        let at = ledger.first().map(|first| ledger.position(first));
+        return Err(ImportError { at, message });
+    }
     let (toml, origins) = soundness::make_sound(&mut document, &ledger, files);
     let origins = origins.into_iter().map(|statement| statement.map(|id| ledger.position(id))).collect();
     Ok(Imported { toml, report: ledger.into_report(format), origins, draft: document })

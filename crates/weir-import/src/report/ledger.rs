@@ -129,6 +129,13 @@ impl Ledger {
         (!self.accounts.borrow().is_empty()).then_some(StatementId(0))
     }
 
+    /// Whether anything of the files is understood: where nothing is, they are hardly of the kind that they were taken for.
+    pub(crate) fn understands_any(&self) -> bool {
+        let accounts = self.accounts.borrow();
+        let mut outcomes = accounts.iter().filter_map(|account| account.outcome);
+        outcomes.any(|outcome| outcome != ImportOutcome::Unsupported)
+    }
+
     /// Whether a statement has an outcome yet.
     pub fn is_settled(&self, statement: &Statement) -> bool {
         self.accounts.borrow()[statement.id.0 as usize].outcome.is_some()
