@@ -149,7 +149,7 @@ impl CaddyOptions {
                     .approximated(statement, "the limit is `limits.head_size`, 32 KiB and at most 1 MiB");
             }
             ("protocols", protocols) if protocols.contains(&"h1") => {
-                let difference = "Weir speaks HTTP/1 and, with TLS, HTTP/2; there is no HTTP/3";
+                let difference = "HTTP/1 and, with TLS, HTTP/2 are spoken; an import does not switch HTTP/3 on: `http3` of a listener does";
                 return ledger.approximated(statement, difference);
             }
             ("timeouts", []) => {

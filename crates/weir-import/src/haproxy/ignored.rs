@@ -309,7 +309,9 @@ fn old_or_foreign(name: &str) -> Option<LeftOverVerdict> {
         "tcp-response" | "tcp-request" => {
             Unsupported("connections have `lists` and `limited_by` of the listener")
         }
-        "quic-initial" => Unsupported("Weir has no HTTP/3"),
+        "quic-initial" => {
+            Unsupported("an import does not switch HTTP/3 on, and its first packets have no rules")
+        }
         _ => return None,
     })
 }

@@ -105,7 +105,7 @@ const UNSUPPORTED: [(&str, &str); 13] = [
         "`connections_per_client_rate` of a listener bounds clients; there is no rate for the process",
     ),
     ("maxcomprate", "`process.compression_time` bounds what compression takes"),
-    ("limited-quic", "Weir has no HTTP/3"),
+    ("limited-quic", "an import does not switch HTTP/3 on: `http3` of a listener does"),
 ];
 
 /// Translates `global`.

@@ -137,14 +137,13 @@ pub(super) fn settle_quic(ledger: &Ledger, listens: &[&Statement]) {
             ledger.approximated(statement, WITHOUT_HTTP3);
         } else {
             ledger
-                .unsupported(statement, "Weir has no HTTP/3: add `listen ... ssl`, for HTTP/2 and HTTP/1.1");
+                .unsupported(statement, "HTTP/3 is beside TLS on the same port: add `listen ... ssl`, and write `http3 = {}` for the listener");
         }
     }
 }
 
 /// What becomes of HTTP/3.
-pub(super) const WITHOUT_HTTP3: &str =
-    "there is no HTTP/3: clients are not told of it (`Alt-Svc`), and use HTTP/2 and HTTP/1.1";
+pub(super) const WITHOUT_HTTP3: &str = "an import does not switch HTTP/3 on (`http3 = {}` of the listener does): clients are not told of it (`Alt-Svc`), and use HTTP/2 and HTTP/1.1";
 
 /// An address as Weir writes it.
 fn address(written: &str, dual: bool) -> Result<String, String> {

@@ -165,7 +165,11 @@ impl<'s> EntryPoint<'s> {
                 }
                 ledger.exact(part);
             }
-            "http3" => refuse(ledger, part, "HTTP/3 is not supported: clients use HTTP/2"),
+            "http3" => refuse(
+                ledger,
+                part,
+                "an import does not switch HTTP/3 on: write `http3 = {}` for the listener",
+            ),
             "allowacmebypass" => {
                 is_true(ledger, part);
                 ledger.by_default(part, "Weir answers only the challenges of its own orders");

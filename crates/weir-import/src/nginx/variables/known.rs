@@ -87,7 +87,7 @@ const SAME: [(&str, &str); 43] = [
     ("server_addr", "{local_address}"),
     ("server_port", "{local_port}"),
     ("ssl_preread_server_name", "{tls.server_name}"),
-    // No client speaks HTTP/3, and no early data is taken.
+    // An import does not switch HTTP/3 on, and no early data is taken.
     ("http3", ""),
     ("quic", ""),
     ("ssl_early_data", ""),

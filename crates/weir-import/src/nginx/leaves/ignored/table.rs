@@ -98,7 +98,7 @@ const MEANINGLESS: &Reasons = &[
             "http3_max_concurrent_streams",
             "http3_stream_buffer_size",
         ],
-        "there is no HTTP/3 (see `listen ... quic`)",
+        "an import does not switch HTTP/3 on (see `listen ... quic`)",
     ),
     (
         &[
