@@ -32,6 +32,9 @@ const BLOCKED_MAX: u64 = 16;
 /// How long a connection with streams is silent before it shows that it is there: less than networks keep the way of a silent one open.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
 
+/// How long a head is on its way before the client is expected to go on with it: the time limit of heads begins then.
+const HEAD_TIME: Duration = Duration::from_secs(1);
+
 /// How long a client takes at most to notice an announcement, beside two round trips.
 const NOTICE_TIME: Duration = Duration::from_millis(50);
 
@@ -454,11 +457,13 @@ impl StreamDriver for Http3Driver {
     fn standing(&self, _transport: &DatagramTransport) -> Standing {
         let (link, state) = (&self.shared.link, self.shared.state.borrow());
         let waits = state.unacknowledged > 0 || !state.leavings.is_empty() || link.is_blocked();
-        let due = [link.due(), self.told_at, self.alive_at];
+        // Packets come in any order: with many streams, some head lacks a piece at any time, and each for a moment.
+        let slow_at = self.awaited.iter().map(|awaited| awaited.since + HEAD_TIME).min();
+        let due = [link.due(), self.told_at, self.alive_at, slow_at.filter(|at| *at > clock::now())];
         Standing {
             streams: state.streams.len(),
             opened: self.opened,
-            is_partial: !self.awaited.is_empty(),
+            is_partial: slow_at.is_some_and(|at| at <= clock::now()),
             is_acknowledged: true,
             is_told: self.told_at.is_some_and(|at| at <= clock::now()),
             // What goes out shows what has come in at the client: congestion control sees to that.

@@ -13,12 +13,14 @@ use weir_http::{Framing, Method, Priority, Rule};
 use super::incoming::IncomingStream;
 use super::shared::{Http3Shared, StreamReader, Unread};
 use super::stream::{Http3Stream, StreamRequest};
+use crate::net::clock::{self, Instant};
 use crate::relay::http2::inbox::ReceivedHead;
 use crate::state::snapshot::ListenerPlan;
 
 /// A stream whose head is not whole.
 pub(super) struct AwaitedHead {
     pub(super) id: StreamId,
+    pub(super) since: Instant,
     frames: RequestStream,
     reader: StreamReader,
     chunk: Bytes,
@@ -42,6 +44,7 @@ impl AwaitedHead {
     pub(super) fn new(id: StreamId, section_bytes_max: usize) -> Self {
         Self {
             id,
+            since: clock::now(),
             frames: RequestStream::new(Role::Server, section_bytes_max),
             reader: StreamReader::default(),
             chunk: Bytes::new(),
