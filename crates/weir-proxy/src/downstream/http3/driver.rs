@@ -106,11 +106,21 @@ impl Http3Driver {
         match *event {
             StreamEvent::Opened { .. } | StreamEvent::Available { .. } => {}
             StreamEvent::Readable { id } => {
-                let state = shared.state.borrow();
-                match state.streams.get(&id) {
-                    Some(stream) => stream.wake(),
-                    None => self.readable.push(id),
+                let Some(stream) = shared.state.borrow().streams.get(&id).cloned() else {
+                    self.readable.push(id);
+                    return Ok(());
+                };
+                // Whether its exchange reads it now, waits for something else, or has read everything.
+                let reset = shared.link.with(|connection| connection.recv_stream(id).received_reset());
+                if !matches!(reset, Ok(Some(_))) {
+                    stream.wake();
+                    return Ok(());
                 }
+                stream.leave(Cause::Reset);
+                self.counts.reset += 1;
+                let (now, state) = (shared.millis(), &mut *shared.state.borrow_mut());
+                state.codec.decoder.cancel(id.into());
+                state.codec.budgets.charge_reset(now)?;
             }
             StreamEvent::Writable { id } => {
                 if let Some(stream) = shared.state.borrow().streams.get(&id) {

@@ -14,7 +14,7 @@ use weir_http::h3::{
 use weir_http::{ChunkedLimits, FieldWriter, Fields, Rule};
 use weir_observe::Cause;
 
-use super::shared::{Http3Shared, Http3StreamShared, StreamReader, Unread};
+use super::shared::{Http3Shared, Http3State, Http3StreamShared, StreamReader, Unread};
 use crate::relay::ends::{RelayError, Source};
 use crate::state::routes::stripped_fields::StrippedFields;
 
@@ -118,7 +118,7 @@ impl IncomingStream {
         let received = self.frames.receive(input, &mut state.codec.budgets, now);
         let RequestReceived { used, event } = match received {
             Ok(received) => received,
-            Err(fault) => return Err(self.fail(fault, state, now)),
+            Err(fault) => return Err(self.fail(fault, state)),
         };
         let from = self.at;
         self.at += used;
@@ -140,13 +140,13 @@ impl IncomingStream {
                         self.frames.keep_section(&section, &self.chunk[from..]);
                         self.awaits_table = true;
                     }
-                    Err(error) => return Err(self.fail(error.http3_fault(), state, now)),
+                    Err(error) => return Err(self.fail(error.http3_fault(), state)),
                 }
                 self.has_ended = self.frames.has_ended() && !self.awaits_table;
                 connection.link.wake();
             }
             Some(RequestEvent::Section { .. }) => {
-                return Err(self.fail(Http3Fault::message(Rule::Http3UnexpectedFrame), state, now));
+                return Err(self.fail(Http3Fault::message(Rule::Http3UnexpectedFrame), state));
             }
             Some(RequestEvent::End) => self.has_ended = true,
             None => self.has_ended = self.frames.has_ended(),
@@ -160,7 +160,7 @@ impl IncomingStream {
         connection: &Http3Shared,
         id: StreamId,
     ) -> Result<bool, ReadRefusal> {
-        let (now, state) = (connection.millis(), &mut *connection.state.borrow_mut());
+        let state = &mut *connection.state.borrow_mut();
         let bytes = self.frames.section(&SectionPlace::Gathered, &[]);
         let mut trailers = Box::<(Fields, Vec<u8>)>::default();
         let (fields, text) = &mut *trailers;
@@ -168,7 +168,7 @@ impl IncomingStream {
         match read_trailers(&mut state.codec.decoder, section, fields, text, &self.trailer_limits) {
             Ok(SectionProgress::Read) => {}
             Ok(SectionProgress::Blocked) => return Ok(false),
-            Err(error) => return Err(self.fail(error.http3_fault(), state, now)),
+            Err(error) => return Err(self.fail(error.http3_fault(), state)),
         }
         self.frames.drop_section();
         (self.trailers, self.awaits_table) = (Some(trailers), false);
@@ -179,12 +179,11 @@ impl IncomingStream {
 
     /// The client breaks a rule: of its message, or of the connection.
     #[cold]
-    fn fail(&mut self, fault: Http3Fault, state: &mut super::shared::Http3State, now: u64) -> ReadRefusal {
-        let charged = match fault.is_of_connection() {
-            true => Err(fault),
-            false => state.codec.budgets.charge_fault(now),
-        };
-        state.fault = state.fault.or(charged.err());
+    fn fail(&mut self, fault: Http3Fault, state: &mut Http3State) -> ReadRefusal {
+        // One of the stream is charged when it ends.
+        if fault.is_of_connection() {
+            state.fault = state.fault.or(Some(fault));
+        }
         self.broken = Some(fault.rule());
         ReadRefusal::Broken(fault.rule())
     }

@@ -119,10 +119,10 @@ impl StreamReader {
         if self.has_ended && self.ahead.is_none() {
             return Err(Unread::Ended);
         }
-        let read = link.with(|connection| {
+        let (read, has_news) = link.with(|connection| {
             let mut stream = connection.recv_stream(id);
             let Ok(mut chunks) = stream.read(true) else {
-                return Err(if self.ahead.is_some() { Unread::Ended } else { Unread::Reset });
+                return (Err(Unread::Reset), false);
             };
             let mut next = || chunks.next(READ_MAX).map(|chunk| chunk.map(|chunk| chunk.bytes));
             let first = match self.ahead.take() {
@@ -143,17 +143,8 @@ impl StreamReader {
                 Err(ReadError::Blocked) => Err(Unread::Blocked),
                 Err(ReadError::Reset(_)) => Err(Unread::Reset),
             };
-            if chunks.finalize().should_transmit() { Ok((read, true)) } else { Ok((read, false)) }
+            (read, chunks.finalize().should_transmit())
         });
-        let (read, has_news) = match read {
-            Ok(read) => read,
-            Err(Unread::Ended) => {
-                let bytes = self.ahead.take().unwrap_or_default();
-                self.has_ended = true;
-                return Ok(ReadChunk { bytes, is_last: true });
-            }
-            Err(unread) => return Err(unread),
-        };
         if has_news {
             link.wake();
         }
@@ -207,6 +198,12 @@ impl Http3Shared {
         self.link.with(|connection| {
             let _over = connection.send_stream(id).set_priority(-urgency);
         });
+    }
+
+    /// The client has sent a message that is malformed.
+    pub(super) fn charge_fault(&self) {
+        let (now, state) = (self.millis(), &mut *self.state.borrow_mut());
+        state.fault = state.fault.or(state.codec.budgets.charge_fault(now).err());
     }
 
     /// Gives our direction of a stream up.

@@ -157,6 +157,7 @@ impl DrivenStream for Http3Stream {
         }
         if self.malformed.take().or(self.incoming.broken()).is_some() {
             // Behind the answer, so that the client may read what was wrong (RFC 9114 section 4.1.2).
+            self.connection.charge_fault();
             return self.release(Http3Code::MESSAGE_ERROR);
         }
         self.release(match end {
