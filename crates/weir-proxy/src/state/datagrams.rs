@@ -99,8 +99,8 @@ impl DatagramInbox {
 #[cfg(feature = "http3")]
 #[derive(Debug)]
 pub(crate) struct ForeignDatagram {
-    /// The port that it came in on.
-    pub(crate) port: u16,
+    /// The id of the address that it came in on.
+    pub(crate) socket: u64,
     pub(crate) from: SocketAddr,
     pub(crate) to: Option<IpAddr>,
     pub(crate) ecn: Option<EcnCodepoint>,

@@ -24,6 +24,7 @@ use crate::net::quic::keys::QuicKeys;
 use crate::net::quic::link::QuicLink;
 use crate::net::quic::tls::QuicTls;
 use crate::state::budgets::memory_guard::ConnectionAdmission;
+use crate::state::budgets::places::LimitReached;
 use crate::state::budgets::slow_heads::WaitForRoom;
 use crate::state::datagrams::ForeignDatagram;
 use crate::state::shared::AcceptedConnection;
@@ -48,14 +49,14 @@ const HANDSHAKE_BYTES_MAX: usize = 16 * 1024;
 
 /// A socket of a worker for datagrams, until it is closed.
 pub(crate) struct ReceivingSocket {
-    /// The id of the address in the process.
-    pub(crate) id: u64,
     socket: Rc<DatagramSocket>,
     receiving: tokio::task::JoinHandle<()>,
 }
 
 /// The socket, and the listener that it belongs to.
 struct DatagramSocket {
+    /// That of the address in the process: the same on all workers.
+    id: u64,
     endpoint: Rc<QuicEndpoint>,
     port: u16,
     listener: RefCell<Rc<LocalListener>>,
@@ -133,6 +134,7 @@ impl ReceivingSocket {
             tracing::error!(listener = &*plan.config.name, %error, "a UDP socket cannot be used");
         });
         let socket = Rc::new(DatagramSocket {
+            id,
             endpoint: endpoint.ok()?,
             port,
             listener: RefCell::new(Rc::clone(listener)),
@@ -140,7 +142,7 @@ impl ReceivingSocket {
             is_closed: Cell::new(false),
         });
         let receiving = worker.crash.spawn(receive(Rc::clone(acceptor), Rc::clone(&socket)));
-        Some(Self { id, socket, receiving })
+        Some(Self { socket, receiving })
     }
 
     /// Gives the socket to a listener, for the connections to come.
@@ -179,7 +181,7 @@ async fn receive(acceptor: Rc<Acceptor>, socket: Rc<DatagramSocket>) {
         socket.endpoint.take(&room, count, |arrival| match arrival {
             DatagramArrival::New(incoming) => acceptor.begin_connection(&socket, *incoming),
             DatagramArrival::Foreign(worker, datagram) => {
-                acceptor.hand_over_datagram(worker, socket.port, datagram);
+                acceptor.hand_over_datagram(worker, socket.id, datagram);
             }
         });
         // The connections of this batch have their turn before the next one.
@@ -190,10 +192,10 @@ async fn receive(acceptor: Rc<Acceptor>, socket: Rc<DatagramSocket>) {
 /// Takes datagrams that have come to other workers.
 pub(super) async fn take_datagrams(acceptor: Rc<Acceptor>) {
     while let Some(datagram) = acceptor.resources.datagrams.next().await {
-        let ForeignDatagram { port, from, to, ecn, bytes } = &datagram;
+        let ForeignDatagram { socket, from, to, ecn, bytes } = &datagram;
         let endpoint = {
             let sockets = acceptor.datagram_sockets.borrow();
-            let socket = sockets.iter().find(|receiving| receiving.socket.port == *port);
+            let socket = sockets.iter().find(|receiving| receiving.socket.id == *socket);
             socket.map(|receiving| Rc::clone(&receiving.socket.endpoint))
         };
         if let Some(endpoint) = endpoint {
@@ -214,7 +216,7 @@ impl Acceptor {
         listener: &Rc<LocalListener>,
     ) {
         let mut sockets = self.datagram_sockets.borrow_mut();
-        match (sockets.iter().find(|receiving| receiving.id == id), socket, port) {
+        match (sockets.iter().find(|receiving| receiving.socket.id == id), socket, port) {
             (Some(receiving), ..) => receiving.give_to(listener),
             (None, Some(socket), Some(port)) => {
                 sockets.extend(ReceivingSocket::open(self, id, socket, port, listener));
@@ -226,7 +228,9 @@ impl Acceptor {
 
     /// Begins no more connections on sockets that are not wanted any more.
     pub(super) fn close_datagram_sockets(&self, is_wanted: impl Fn(u64) -> bool) {
-        for receiving in self.datagram_sockets.borrow().iter().filter(|receiving| !is_wanted(receiving.id)) {
+        for receiving in
+            self.datagram_sockets.borrow().iter().filter(|receiving| !is_wanted(receiving.socket.id))
+        {
             receiving.close();
         }
     }
@@ -263,10 +267,21 @@ impl Acceptor {
                 return socket.endpoint.refuse(incoming);
             }
         }
-        if !worker.try_reserve(&listener.state) {
-            // The client tries again within a second, and has the place of an idle connection then.
+        // An address that may be another's counts towards no limit of clients.
+        let limits_clients =
+            plan.config.connections_per_client_max.is_some() || plan.connection_rate.is_some();
+        let incoming = match limits_clients {
+            true => socket.endpoint.proven(incoming),
+            false => Some(incoming),
+        };
+        let Some(incoming) = incoming else { return };
+        if let Err(full) = worker.reserve_now(&listener.state) {
+            // Nor does it take the place of a connection that is idle.
+            let Some(incoming) = socket.endpoint.proven(incoming) else { return };
+            // The client tries again within a second, and has that place then.
             let mut wait = WaitForRoom { since: Some(clock::now()), waiting: 1, ..Default::default() };
-            worker.make_room(None, &mut wait);
+            let of_listener = (full == LimitReached::Listener).then_some(listener.state.number);
+            worker.make_room(of_listener, &mut wait);
             return socket.endpoint.ignore(incoming);
         }
         match socket.endpoint.accept(incoming, config) {
@@ -300,9 +315,9 @@ impl Acceptor {
     }
 
     /// Hands a datagram to the worker whose connection it is for. With too many under way it is lost, as packets may be.
-    fn hand_over_datagram(&self, worker: usize, port: u16, datagram: HandedDatagram<'_>) {
+    fn hand_over_datagram(&self, worker: usize, socket: u64, datagram: HandedDatagram<'_>) {
         let HandedDatagram { from, to, ecn, bytes } = datagram;
-        let datagram = ForeignDatagram { port, from, to, ecn, bytes: bytes.into() };
+        let datagram = ForeignDatagram { socket, from, to, ecn, bytes: bytes.into() };
         self.worker.shared.datagrams.send(worker, datagram);
     }
 }

@@ -164,13 +164,10 @@ impl QuicEndpoint {
             self.ignore(incoming);
             return Err(Refused::Busy);
         }
-        if open >= HANDSHAKES_UNPROVEN_MAX && !incoming.remote_address_validated() && incoming.may_retry() {
-            let asked = self.socket.protocol.borrow_mut().retry(incoming, &mut response);
-            if let Ok(transmit) = asked {
-                self.socket.respond(&transmit, &response);
-            }
-            return Err(Refused::Retry);
-        }
+        let incoming = match open >= HANDSHAKES_UNPROVEN_MAX {
+            true => self.proven(incoming).ok_or(Refused::Retry)?,
+            false => incoming,
+        };
         let now = clock::std(clock::now());
         let accepted = self.socket.protocol.borrow_mut().accept(incoming, now, &mut response, Some(config));
         match accepted {
@@ -190,6 +187,19 @@ impl QuicEndpoint {
                 Err(Refused::Broken)
             }
         }
+    }
+
+    /// A client that can be reached at its address; any other is asked to prove that (Retry, RFC 9000 section 8.1.2), and comes again.
+    pub(crate) fn proven(&self, incoming: Incoming) -> Option<Incoming> {
+        if incoming.remote_address_validated() || !incoming.may_retry() {
+            return Some(incoming);
+        }
+        let mut response = Vec::new();
+        let asked = self.socket.protocol.borrow_mut().retry(incoming, &mut response);
+        if let Ok(transmit) = asked {
+            self.socket.respond(&transmit, &response);
+        }
+        None
     }
 
     /// Takes no notice of a client that begins: it tries again by itself.

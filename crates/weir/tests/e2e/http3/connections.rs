@@ -6,7 +6,7 @@ use crate::harness::http2::start_with_tls;
 use crate::harness::http3::Http3Client;
 use crate::harness::scripts::{echo, echo_gated};
 use crate::harness::tls::WEB_TLS;
-use crate::harness::{CertificateAuthority, Gate, Weir, config_with, eventually};
+use crate::harness::{CertificateAuthority, Gate, ReservedAddress, Weir, config_with, eventually};
 
 const HTTP3: &str = "listener.web.http3 = {}\n";
 
@@ -114,6 +114,40 @@ fn a_reload_changes_what_is_served_and_not_the_connection() {
     assert_eq!(client.get("/other").text(), "/other");
     assert_eq!((one.targets(), other.targets()), (vec!["/one".to_owned()], vec!["/other".to_owned()]));
     assert_eq!(weir.metrics().sum("weir_listener_http3_connections_total", &[]), 1.0);
+}
+
+/// Behind the sandbox of the process, which is complete by then.
+#[test]
+fn a_reload_switches_http3_on() {
+    let origin = echo();
+    let (authority, weir) = start_with_tls(&origin, "");
+    let text = std::fs::read_to_string(weir.folder().join("weir.toml")).expect("it is there");
+    weir.reload(&format!("{text}\n{HTTP3}"));
+    let mut client = Http3Client::connect(weir.web(), &authority);
+    assert_eq!(client.get("/one").text(), "/one");
+}
+
+/// With two addresses of one port, and packets that come to the other worker.
+#[test]
+fn clients_that_move_stay_at_their_address() {
+    let origin = echo();
+    let authority = CertificateAuthority::new();
+    let port = ReservedAddress::new().address().port();
+    let settings = format!("process.workers = 2\n{WEB_TLS}{HTTP3}");
+    let text = config_with(&[origin.named("a")], &settings).replace(
+        "listener.web.address = \"127.0.0.1:0\"",
+        &format!("listener.web.address = [\"127.0.0.1:{port}\", \"127.0.0.2:{port}\"]"),
+    );
+    let weir = Weir::start_in(authority.folder_for_web(), &text);
+    for host in [[127, 0, 0, 1], [127, 0, 0, 2]] {
+        let mut clients: Vec<Http3Client> =
+            (0..4).map(|_| Http3Client::connect((host, port).into(), &authority)).collect();
+        for client in &mut clients {
+            client.rebind();
+            assert_eq!(client.get("/moved").text(), "/moved");
+        }
+    }
+    assert_eq!(weir.metrics().sum("weir_listener_http3_connections_total", &[]), 8.0);
 }
 
 #[test]
