@@ -234,7 +234,10 @@ impl ListeningSockets {
                     let workers = assignments.len();
                     let bound = listening::bind_datagrams(addr, !is_for_all, workers, before);
                     let listener = &config.listeners[place];
-                    let bound = bound.map_err(|error| cannot_bind(listener, &beside.address, error))?;
+                    let bound = bound.map_err(|error| {
+                        let error = io::Error::new(error.kind(), format!("UDP, for HTTP/3: {error}"));
+                        cannot_bind(listener, &beside.address, error)
+                    })?;
                     let sockets: Vec<_> = bound.into_iter().map(Arc::new).collect();
                     opened.bound += 1;
                     let weak = sockets.iter().map(Arc::downgrade).collect();
