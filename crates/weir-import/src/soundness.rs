@@ -245,7 +245,7 @@ fn closed_route() -> DraftTable {
     route
 }
 
-/// A config has a listener; this one is for nobody else's requests.
+/// A config has a listener; this one takes no requests of others.
 fn closed_listener(draft: &mut Draft) {
     let listener = draft.table(&["listener", "http"]);
     listener.set_plain("address", "127.0.0.1:80");

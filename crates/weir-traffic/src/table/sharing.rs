@@ -82,7 +82,7 @@ impl UntoldCounts {
         self.dropped += u64::from(!self.change(key, CountsMerge::Add, add));
     }
 
-    /// Notes that somebody has asked for a key.
+    /// Notes that a key was asked for.
     pub(super) fn ask(&mut self, key: u64) {
         // Questions are not told at the cost of counts.
         if self.keys.len() < self.entries_max {

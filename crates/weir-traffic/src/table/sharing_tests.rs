@@ -53,11 +53,11 @@ fn a_key_that_only_others_have_counted_is_asked_for() {
     assert_eq!(node.take_untold(1_000), [told(7, CountsMerge::Ask, &[])]);
     node.learn(7, None, 1_000);
     node.learn(7, Some(&all_nodes([0; 5])), 1_000);
-    assert_eq!(node.keys(), 0, "nobody has counted it");
+    assert_eq!(node.keys(), 0, "it was never counted");
     node.learn(7, Some(&SharedCounts { idle_ms: 59_000, words: vec![5, 0, 5, 0, 0] }), 100_000);
     assert_eq!(requests(&node, 7, 100_000), [5, 5]);
     assert_eq!(node.entries(100_000)[0].text, b"", "it is not known here");
-    assert_eq!(requests(&node, 7, 101_000), [0, 0], "nobody uses it any more");
+    assert_eq!(requests(&node, 7, 101_000), [0, 0], "it is not in use any more");
     pass(&node, 7, 101_000);
     assert_eq!((requests(&node, 7, 101_000), &node.entries(101_000)[0].text[..]), ([1, 1], &b"key"[..]));
     node.learn(7, Some(&SharedCounts { idle_ms: 60_000, words: vec![5, 0, 5, 0, 0] }), 101_000);
