@@ -97,7 +97,11 @@ impl IncomingStream {
             }
             if self.at == self.chunk.len() && (!self.is_last || self.frames.has_ended()) {
                 match self.reader.read(&connection.link, id) {
-                    Ok(chunk) => (self.chunk, self.at, self.is_last) = (chunk.bytes, 0, chunk.is_last),
+                    Ok(chunk) => {
+                        (self.chunk, self.at, self.is_last) = (chunk.bytes, 0, chunk.is_last);
+                        // What was taken was a part of the chunk before.
+                        self.data = 0..0;
+                    }
                     Err(Unread::Blocked) => return Err(ReadRefusal::Blocked),
                     Err(Unread::Reset) => return Err(ReadRefusal::Reset),
                     Err(Unread::Ended) => {

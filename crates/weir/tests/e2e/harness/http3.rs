@@ -14,7 +14,7 @@ use quinn::{ClientConfig, Endpoint, TransportConfig};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
-use super::CertificateAuthority;
+use super::{CertificateAuthority, Gate};
 
 /// A connection.
 pub(crate) struct Http3Client {
@@ -85,6 +85,16 @@ impl Http3Client {
 
     /// The same with fields.
     pub(crate) fn send_with(&mut self, request: http::request::Builder, body: &[u8]) -> PendingResponse {
+        self.send_until(request, body, None)
+    }
+
+    /// The same, but the end of the body is sent when the gate is open, and in a packet of its own.
+    pub(crate) fn send_until(
+        &mut self,
+        request: http::request::Builder,
+        body: &[u8],
+        gate: Option<Gate>,
+    ) -> PendingResponse {
         let request = request.body(()).expect("the request is sound");
         let body = Bytes::copy_from_slice(body);
         let mut requests = self.requests.clone().expect("it goes on");
@@ -93,6 +103,10 @@ impl Http3Client {
             let mut stream = requests.send_request(request).await?;
             if !body.is_empty() {
                 stream.send_data(body).await?;
+            }
+            if let Some(gate) = gate {
+                let opened = tokio::task::spawn_blocking(move || gate.wait("the body may end"));
+                opened.await.expect("the gate opens");
             }
             stream.finish().await?;
             let head = stream.recv_response().await?;

@@ -3,7 +3,7 @@
 use crate::harness::http2::start_with_tls;
 use crate::harness::http3::Http3Client;
 use crate::harness::scripts::{echo, measuring};
-use crate::harness::{CertificateAuthority, Origin, Weir};
+use crate::harness::{CertificateAuthority, Gate, Origin, Weir};
 
 const HTTP3: &str = "listener.web.http3 = {}\n";
 
@@ -48,6 +48,32 @@ fn large_bodies_pass_both_ways() {
     let pending = client.send("POST", "/", &body);
     let response = client.response(pending);
     assert_eq!((response.status, response.text()), (200, body.len().to_string()));
+}
+
+/// The end of the stream comes alone, when everything before it is relayed.
+#[test]
+fn the_end_of_a_body_may_come_late() {
+    let gate = Gate::new();
+    let opened = gate.clone();
+    let origin = Origin::start(move |conn| {
+        conn.head()?;
+        let (mut received, mut buf) = (String::new(), [0; 256]);
+        while !received.ends_with("0\r\n\r\n") {
+            let len = conn.skim(&mut buf)?;
+            received += &String::from_utf8_lossy(&buf[..len]);
+            if received.contains("abc") {
+                opened.open();
+            }
+        }
+        conn.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nsent")
+    });
+    let (authority, weir) = start(&origin, "");
+    let mut client = Http3Client::connect(weir.web(), &authority);
+    let body = format!("{}abc", "x".repeat(600));
+    let request = http::Request::builder().method("POST").uri("https://a.test/");
+    let pending = client.send_until(request, body.as_bytes(), Some(gate));
+    assert_eq!(client.response(pending).text(), "sent");
+    assert_eq!(weir.metrics().sum("weir_worker_panics_total", &[]), 0.0);
 }
 
 #[test]
