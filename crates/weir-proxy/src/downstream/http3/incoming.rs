@@ -1,11 +1,10 @@
 //! The body of a request, read from its stream as far as it is relayed.
 
 use std::io;
-use std::ops::Range;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 use quinn_proto::StreamId;
 use weir_http::h3::{
     FieldSection, Http3Code, Http3Fault, RequestEvent, RequestReceived, RequestStream, SectionPlace,
@@ -27,8 +26,8 @@ pub(super) struct IncomingStream {
     pub(super) at: usize,
     /// Whether the stream ends behind the chunk.
     pub(super) is_last: bool,
-    /// The part of a body that is not taken.
-    data: Range<usize>,
+    /// The part of a body that is not taken, whatever is read behind it.
+    data: Bytes,
     /// Whether the message has ended.
     pub(super) has_ended: bool,
     trailers: Option<Box<(Fields, Vec<u8>)>>,
@@ -62,7 +61,7 @@ impl IncomingStream {
             chunk,
             at,
             is_last,
-            data: 0..0,
+            data: Bytes::new(),
             trailers: None,
             awaits_table: false,
             trailer_limits,
@@ -77,11 +76,11 @@ impl IncomingStream {
 
     /// What is here of a body, and not yet taken.
     pub(super) fn bytes(&self) -> &[u8] {
-        &self.chunk[self.data.clone()]
+        &self.data
     }
 
     pub(super) fn consume(&mut self, len: usize) {
-        self.data.start += len;
+        self.data.advance(len);
     }
 
     /// Whether everything was taken, and nothing follows.
@@ -97,11 +96,7 @@ impl IncomingStream {
             }
             if self.at == self.chunk.len() && (!self.is_last || self.frames.has_ended()) {
                 match self.reader.read(&connection.link, id) {
-                    Ok(chunk) => {
-                        (self.chunk, self.at, self.is_last) = (chunk.bytes, 0, chunk.is_last);
-                        // What was taken was a part of the chunk before.
-                        self.data = 0..0;
-                    }
+                    Ok(chunk) => (self.chunk, self.at, self.is_last) = (chunk.bytes, 0, chunk.is_last),
                     Err(Unread::Blocked) => return Err(ReadRefusal::Blocked),
                     Err(Unread::Reset) => return Err(ReadRefusal::Reset),
                     Err(Unread::Ended) => {
@@ -128,8 +123,8 @@ impl IncomingStream {
         self.at += used;
         match event {
             Some(RequestEvent::Data { data, ends_stream }) => {
-                self.data = from + data.start..from + data.end;
-                self.received += data.len() as u64;
+                self.data = self.chunk.slice(from + data.start..from + data.end);
+                self.received += self.data.len() as u64;
                 self.has_ended = ends_stream;
             }
             Some(RequestEvent::Section { section, usage: SectionUse::Trailers, ends_stream: _ }) => {
