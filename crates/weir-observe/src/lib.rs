@@ -28,6 +28,7 @@ mod words;
 pub use counters::admin::{AdminRefusal, AdminShard, AdminStats};
 pub use counters::compression::{CompressionRefusal, CompressionShard, CompressionStats};
 pub use counters::counter::{Counter, Gauge, Level};
+pub use counters::datagrams::{DatagramShard, DatagramStats};
 pub use counters::histogram::{Histogram, HistogramSnapshot};
 pub use counters::memory::{
     CgroupStats, MemoryClassStats, MemoryFreedStats, MemoryStats, MemoryStep, TcpMemoryStats,

@@ -177,6 +177,11 @@ fn report(faults: Vec<ConfigFault>, text: &SpannedTable<ListenerText>, diagnosti
                 let kind = DiagnosticKind::Conflict;
                 Diagnostic::new(kind, text.key_at("http3"), fault.to_string()).help(help)
             }
+            ListenerFault::EarlyDataAndClientCertificates => {
+                let at = text.value.http3.as_ref().map_or(text.span, |http3| http3.key_at("early_data"));
+                let help = "remove `early_data`, or ask for certificates on a listener of their own";
+                Diagnostic::new(DiagnosticKind::Conflict, at, fault.to_string()).help(help)
+            }
             ListenerFault::NoSuite(_)
             | ListenerFault::NoTlsVersion
             | ListenerFault::TicketsAndClientCertificates

@@ -163,9 +163,17 @@ impl ListenerParts {
             None => "the listener has no `tls`",
             Some(tls) if !has_13(tls) => "`tls.versions` leaves out TLS 1.3",
             Some(_) if self.addresses.iter().all(is_unix) => "the listener has no address with a port",
+            Some(tls) if self.takes_early_data() && tls.client_certificates.is_some() => {
+                return Some(ListenerFault::EarlyDataAndClientCertificates);
+            }
             Some(_) => return None,
         };
         Some(ListenerFault::NoHttp3(reason))
+    }
+
+    /// Whether requests may come before the handshake is over.
+    fn takes_early_data(&self) -> bool {
+        self.http3.as_ref().is_some_and(|http3| http3.early_data)
     }
 
     /// Whether a request for this host is none for the connection of this server name: they belong to different isolated names.
@@ -382,6 +390,10 @@ section! {
         /// How long clients remember that HTTP/3 is here: `ma` of `Alt-Svc`, which every response of the listener has (RFC 7838 section 3).
         /// `"0s"`: no response has it, and only clients that know by themselves speak HTTP/3.
         alt_svc_max_age: Duration = "1d", in 0..=31_536_000_000, like "nginx `add_header Alt-Svc`, HAProxy `http-response set-header alt-svc`";
+        /// Whether clients that come again may send requests with their first packet (0-RTT, RFC 8470): those of safe methods are served at
+        /// once, if a token of an earlier connection proves the address of the client, others when the handshake is over. Servers are told by `Early-Data: 1`, and get the request again after the handshake
+        /// when they answer 425. Not with client certificates.
+        early_data: bool = false, like "nginx `ssl_early_data`, HAProxy `allow-0rtt`";
     }
 }
 

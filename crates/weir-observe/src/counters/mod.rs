@@ -6,6 +6,7 @@ pub(crate) mod shard;
 pub(crate) mod traces;
 pub(crate) mod memory;
 pub(crate) mod compression;
+pub(crate) mod datagrams;
 pub(crate) mod admin;
 pub(crate) mod histogram;
 pub(crate) mod counter;

@@ -10,6 +10,7 @@ use weir_http::Rule;
 
 use crate::counters::compression::CompressionShard;
 use crate::counters::counter::{Counter, Gauge};
+use crate::counters::datagrams::DatagramShard;
 use crate::counters::histogram::Histogram;
 use crate::failure::{Cause, Failure, Reason};
 use crate::words::affinity::AffinityOutcome;
@@ -89,6 +90,8 @@ pub struct WorkerShard {
     pub traces_dropped: Counter,
     /// Bodies compressed and decompressed.
     pub compression: CompressionShard,
+    /// Datagrams of QUIC. Sockets have it as well.
+    pub datagrams: Arc<DatagramShard>,
     /// One part per listener, in the order of the config.
     pub listeners: Box<[Arc<ListenerShard>]>,
     /// One part per upstream, in the order of the config.
@@ -139,6 +142,7 @@ impl WorkerShard {
             bodies_buffered: [const { Counter::new() }; 3],
             traces_dropped: Counter::new(),
             compression: CompressionShard::default(),
+            datagrams: Arc::default(),
             listeners,
             upstreams,
         }
@@ -177,6 +181,16 @@ pub struct ListenerShard {
     pub http3_connections: Counter,
     /// Client connections open that speak HTTP/3.
     pub http3_connections_open: Gauge,
+    /// Requests of HTTP/3 that came before the handshake of their connection was over (0-RTT).
+    pub http3_early_requests: Counter,
+    /// Moves of HTTP/3 connections to another address of their client.
+    pub http3_migrations: Counter,
+    /// Packets that HTTP/3 connections have sent, by the end of each.
+    pub http3_packets: Counter,
+    /// Those of them that were lost.
+    pub http3_packets_lost: Counter,
+    /// Round-trip times of HTTP/3 connections at their ends, in microseconds: how many, and their sum.
+    pub http3_round_trips: [Counter; 2],
     /// Streams of HTTP/2 begun.
     pub streams: Counter,
     /// Streams of HTTP/2 open.

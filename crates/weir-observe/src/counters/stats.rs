@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::counters::admin::AdminStats;
 use crate::counters::compression::CompressionStats;
 use crate::counters::counter::{Counter, Level};
+use crate::counters::datagrams::DatagramStats;
 use crate::counters::histogram::HistogramSnapshot;
 use crate::counters::memory::MemoryStats;
 use crate::counters::shard::{
@@ -306,6 +307,7 @@ pub struct WorkerStats {
     pub traces_limited: u64,
     pub traces_dropped: u64,
     pub compression: CompressionStats,
+    pub datagrams: DatagramStats,
     pub bodies_buffered: [u64; 3],
     pub responses_buffered: [u64; 2],
 }
@@ -336,6 +338,7 @@ impl WorkerStats {
             traces_limited: shard.traces_limited.value(),
             traces_dropped: shard.traces_dropped.value(),
             compression: CompressionStats::new(&shard.compression),
+            datagrams: DatagramStats::new(&shard.datagrams),
             responses_buffered: shard.responses_buffered.each_ref().map(Counter::value),
             bodies_buffered: shard.bodies_buffered.each_ref().map(Counter::value),
         }

@@ -171,6 +171,16 @@ pub fn date() -> WallTime {
     WallTime::since_1970(unix_now())
 }
 
+/// A moment of the calendar as QUIC's library has it.
+#[cfg(feature = "http3")]
+pub(crate) type SystemDate = SystemTime;
+
+/// The same as Weir has it.
+#[cfg(feature = "http3")]
+pub(crate) fn date_of(at: SystemDate) -> WallTime {
+    WallTime::since_1970(at.duration_since(UNIX_EPOCH).unwrap_or_default())
+}
+
 /// Whole microseconds of a duration, saturating at about 71 minutes.
 pub fn micros(duration: Duration) -> u32 {
     u32::try_from(duration.as_micros()).unwrap_or(u32::MAX)

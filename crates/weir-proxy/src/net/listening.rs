@@ -141,11 +141,24 @@ pub fn bind_datagrams(
         // The kernel gives as much as it may.
         socket.set_recv_buffer_size(DATAGRAM_BUFFER)?;
         socket.set_send_buffer_size(DATAGRAM_BUFFER)?;
+        sys::force_buffers(socket.as_fd(), DATAGRAM_BUFFER);
         socket.set_reuse_port(true)?;
         socket.bind(&addr.into())?;
         Ok(OwnedFd::from(socket))
     };
     let sockets: Vec<OwnedFd> = (0..count).map(bind_one).collect::<io::Result<_>>()?;
+    if let Some(bytes) =
+        sockets.first().and_then(|first| socket2::SockRef::from(first).recv_buffer_size().ok())
+        && bytes < DATAGRAM_BUFFER
+    {
+        tracing::warn!(
+            %addr,
+            // Half of what the kernel gives is for its own records (socket(7)).
+            bytes = bytes / 2,
+            wanted = DATAGRAM_BUFFER,
+            "the kernel gives UDP sockets little room, so that datagrams of QUIC are lost under load: set net.core.rmem_max and net.core.wmem_max to what is wanted"
+        );
+    }
     let steering = sys::PacketSteering { sockets: u32::try_from(count).unwrap_or(u32::MAX), before };
     if let Some(first) = sockets.first()
         && let Err(error) = sys::steer_by_connection_id(first.as_fd(), steering)

@@ -44,6 +44,9 @@ const SEND_WINDOW: u64 = 1024 * 1024;
 /// Streams in one direction that a client may open: three that are named by RFC 9114 and RFC 9204, and some of unknown kinds.
 const PLAIN_STREAMS_MAX: u32 = 8;
 
+/// How often a worker says at most that the kernel drops datagrams.
+const WARNING_INTERVAL: Duration = Duration::from_secs(60);
+
 /// Bytes of a handshake that wait for those before them.
 const HANDSHAKE_BYTES_MAX: usize = 16 * 1024;
 
@@ -63,6 +66,8 @@ struct DatagramSocket {
     config: RefCell<EndpointConfig>,
     /// Whether no connection begins any more.
     is_closed: Cell<bool>,
+    /// Datagrams that the kernel had dropped when that was last looked at.
+    dropped: Cell<u32>,
 }
 
 /// What connections are served by, with what that was made from.
@@ -74,12 +79,17 @@ struct EndpointConfig {
 
 impl EndpointConfig {
     fn new(plan: &ListenerPlan, keys: &QuicKeys) -> Option<Self> {
-        let (tls, http3) = (plan.tls.as_ref()?.config(), plan.config.http3.clone()?);
-        let session = QuicTls::new(&tls).inspect_err(|error| {
+        let (server_config, http3) = (plan.tls.as_ref()?, plan.config.http3.clone()?);
+        let tls = server_config.config();
+        let early_sessions = http3.early_data.then(|| server_config.early_sessions());
+        let session = QuicTls::new(&tls, early_sessions).inspect_err(|error| {
             tracing::error!(listener = &*plan.config.name, %error, "no HTTP/3 on the listener");
         });
         let mut made = ServerConfig::new(Arc::new(session.ok()?), keys.tokens());
         made.transport_config(Arc::new(transport(&http3)));
+        if http3.early_data {
+            made.validation_token_config(keys.renewable_tokens());
+        }
         Some(Self { tls, http3, made: Arc::new(made) })
     }
 
@@ -129,7 +139,13 @@ impl ReceivingSocket {
         let (worker, plan) = (&acceptor.worker, listener.plan());
         let keys = &worker.shared.datagrams.keys;
         let config = EndpointConfig::new(&plan, keys)?;
-        let endpoint = QuicEndpoint::open(socket, keys, worker.index, Arc::clone(&config.made));
+        let endpoint = QuicEndpoint::open(
+            socket,
+            keys,
+            worker.index,
+            Arc::clone(&config.made),
+            Arc::clone(&worker.shard.datagrams),
+        );
         let endpoint = endpoint.inspect_err(|error| {
             tracing::error!(listener = &*plan.config.name, %error, "a UDP socket cannot be used");
         });
@@ -140,6 +156,7 @@ impl ReceivingSocket {
             listener: RefCell::new(Rc::clone(listener)),
             config: RefCell::new(config),
             is_closed: Cell::new(false),
+            dropped: Cell::new(0),
         });
         let receiving = worker.crash.spawn(receive(Rc::clone(acceptor), Rc::clone(&socket)));
         Some(Self { socket, receiving })
@@ -235,9 +252,35 @@ impl Acceptor {
         }
     }
 
-    /// Closes sockets without connections on which none begins.
-    pub(super) fn drop_unused_sockets(&self) {
-        self.datagram_sockets.borrow_mut().retain(|receiving| !receiving.is_closed() || receiving.is_used());
+    /// Closes sockets without connections on which none begins, and counts what the kernel has dropped at the others.
+    pub(super) fn look_after_datagram_sockets(&self) {
+        let mut sockets = self.datagram_sockets.borrow_mut();
+        sockets.retain(|receiving| !receiving.is_closed() || receiving.is_used());
+        for socket in sockets.iter().map(|receiving| &receiving.socket) {
+            let dropped = socket.endpoint.dropped();
+            let more = dropped.wrapping_sub(socket.dropped.replace(dropped));
+            if more > 0 {
+                self.worker.shard.datagrams.dropped.add(more.into());
+                self.warn_of_drops(socket.port, more);
+            }
+        }
+    }
+
+    /// Says that buffers are too small, at most once a minute.
+    #[cold]
+    fn warn_of_drops(&self, port: u16, dropped: u32) {
+        let now = clock::now();
+        let is_due =
+            self.drops_told_at.get().is_none_or(|at| now.saturating_duration_since(at) >= WARNING_INTERVAL);
+        if is_due {
+            self.drops_told_at.set(Some(now));
+            tracing::warn!(
+                worker = self.worker.index,
+                port,
+                dropped,
+                "the kernel drops datagrams of QUIC, since the buffer of the UDP socket is full: raise net.core.rmem_max, or give Weir more workers"
+            );
+        }
     }
 
     /// Begins the connection of a client that has sent its first packet, if there is room for it.
@@ -318,6 +361,10 @@ impl Acceptor {
     fn hand_over_datagram(&self, worker: usize, socket: u64, datagram: HandedDatagram<'_>) {
         let HandedDatagram { from, to, ecn, bytes } = datagram;
         let datagram = ForeignDatagram { socket, from, to, ecn, bytes: bytes.into() };
-        self.worker.shared.datagrams.send(worker, datagram);
+        let counters = &self.worker.shard.datagrams;
+        counters.handed_over.increment();
+        if !self.worker.shared.datagrams.send(worker, datagram) {
+            counters.handed_over_lost.increment();
+        }
     }
 }

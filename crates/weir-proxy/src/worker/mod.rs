@@ -168,6 +168,9 @@ pub(crate) struct Acceptor {
     sockets: RefCell<Vec<AcceptingSocket>>,
     #[cfg(feature = "http3")]
     datagram_sockets: RefCell<Vec<datagrams::ReceivingSocket>>,
+    /// When it was last said that the kernel drops datagrams.
+    #[cfg(feature = "http3")]
+    drops_told_at: std::cell::Cell<Option<clock::Instant>>,
     /// What a crash leaves.
     resources: Rc<WorkerResources>,
 }
@@ -190,6 +193,8 @@ async fn serve(resources: Rc<WorkerResources>, crash: Rc<CrashState>) -> std::io
         sockets: RefCell::default(),
         #[cfg(feature = "http3")]
         datagram_sockets: RefCell::default(),
+        #[cfg(feature = "http3")]
+        drops_told_at: std::cell::Cell::default(),
         resources: Rc::clone(&resources),
     };
     let acceptor = Rc::new(acceptor);
@@ -282,7 +287,7 @@ async fn sweep(acceptor: Rc<Acceptor>) {
         worker.flush_logs();
         acceptor.take_stock();
         #[cfg(feature = "http3")]
-        acceptor.drop_unused_sockets();
+        acceptor.look_after_datagram_sockets();
         worker.leaving.borrow_mut().retain(|listener| listener.is_needed(now));
         if peak.has_fallen(worker.shared.loads[worker.index].0.load(Ordering::Relaxed)) {
             worker.stock.shrink();

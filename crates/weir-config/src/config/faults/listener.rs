@@ -33,6 +33,7 @@ pub(crate) enum ListenerFault {
     TicketsAndClientCertificates,
     /// HTTP/3 cannot be spoken, for this reason.
     NoHttp3(&'static str),
+    EarlyDataAndClientCertificates,
 }
 
 impl fmt::Display for ListenerFault {
@@ -60,6 +61,9 @@ impl fmt::Display for ListenerFault {
             }
             Self::NoHttp3(reason) => {
                 write!(f, "HTTP/3 needs TLS 1.3 on a port of an address: {reason}")
+            }
+            Self::EarlyDataAndClientCertificates => {
+                f.write_str("`early_data` does not go with `client_certificates`: a certificate is proved by the handshake")
             }
             Self::TicketsAndClientCertificates => {
                 f.write_str("`ticket_keys` does not go with `client_certificates`")

@@ -213,6 +213,7 @@ fn decision(decision: Decision) -> Value {
         Decision::Fresh => "again-on-new-connection".into(),
         Decision::Part => "again-for-part".into(),
         Decision::Unconditional => "again-without-conditions".into(),
+        Decision::Confirmed => "again-after-handshake".into(),
         Decision::GiveUp(reason) => reason.name().into(),
     }
 }

@@ -359,6 +359,7 @@ fn decision(decision: Decision) -> Option<&'static str> {
         Decision::Fresh => Some("again-on-new-connection"),
         Decision::Part => Some("again-for-part"),
         Decision::Unconditional => Some("again-without-conditions"),
+        Decision::Confirmed => Some("again-after-handshake"),
         Decision::GiveUp(reason) => Some(reason.name()),
     }
 }

@@ -57,6 +57,10 @@ impl DatagramConnection {
                     _ => None,
                 };
             }
+            if end.is_none() && link.takes_early_data() {
+                // Requests come with the first packets, and responses leave before the handshake is over.
+                end = Some(Ok(()));
+            }
             link.send(now);
             if let Some(end) = end {
                 return Poll::Ready(end.map_err(|reason| self.refusal(&reason)));

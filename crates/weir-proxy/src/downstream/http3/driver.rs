@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -68,12 +69,18 @@ pub(crate) struct Http3Driver {
     told_at: Option<Instant>,
     /// When it next shows that it is there.
     alive_at: Option<Instant>,
+    /// When the handshake is over at the latest, where requests came before.
+    confirmed_by: Option<Instant>,
+    /// Where the client was last.
+    peer: SocketAddr,
     counts: StreamCounts,
 }
 
 /// What has happened since it was last counted.
 #[derive(Default)]
 struct StreamCounts {
+    /// Opened before the handshake was over.
+    early: u64,
     reset: u64,
     refused: u64,
 }
@@ -92,13 +99,18 @@ impl Http3Driver {
             match event {
                 Event::Stream(event) => self.hear_of_stream(&event)?,
                 Event::ConnectionLost { reason } => return Ok(Some(reason)),
-                Event::Connected
-                | Event::HandshakeDataReady
-                | Event::DatagramReceived
-                | Event::DatagramsUnblocked => {}
+                Event::Connected => self.confirm(),
+                Event::HandshakeDataReady | Event::DatagramReceived | Event::DatagramsUnblocked => {}
             }
         }
         Ok(None)
+    }
+
+    /// The handshake is over: requests that came before go on, should they have waited for that.
+    #[cold]
+    fn confirm(&mut self) {
+        self.confirmed_by = None;
+        self.shared.state.borrow().streams.values().for_each(|stream| stream.wake());
     }
 
     fn hear_of_stream(&mut self, event: &StreamEvent) -> Result<(), Http3Fault> {
@@ -160,6 +172,7 @@ impl Http3Driver {
                 continue;
             }
             self.opened += 1;
+            self.counts.early += u64::from(self.confirmed_by.is_some());
             let section_bytes_max = self.shared.state.borrow().codec.limits().section_bytes_max;
             self.awaited.push(AwaitedHead::new(id, section_bytes_max));
             self.readable.push(id);
@@ -363,6 +376,7 @@ impl StreamDriver for Http3Driver {
         let limits =
             Http3Limits { section_bytes_max: listener.head_limits.head_bytes_max, ..Http3Limits::default() };
         let opened_at = clock::now();
+        let confirmed_by = transport.link.is_handshaking().then(|| opened_at + listener.config.timeouts.tls);
         transport.close_code = Http3Code::NO_ERROR.0;
         let state = Http3State {
             codec: Http3Connection::new(Role::Server, &local, limits, Some(opened_at.since_boot_ns())),
@@ -392,6 +406,8 @@ impl StreamDriver for Http3Driver {
             is_deaf: false,
             told_at: None,
             alive_at: None,
+            confirmed_by,
+            peer: transport.link.with(|connection| connection.remote_address()),
             counts: StreamCounts::default(),
         }
     }
@@ -425,6 +441,9 @@ impl StreamDriver for Http3Driver {
             _ => {}
         }
         match self.take_turn(listener) {
+            Ok(None) if self.confirmed_by.is_some_and(|at| at <= now) => {
+                Poll::Ready(ConnectionEnd::Closed(Err(io::ErrorKind::TimedOut.into())))
+            }
             Ok(None) => Poll::Pending,
             // Nothing reaches the client any more, whatever the reason.
             Ok(Some(_)) => Poll::Ready(ConnectionEnd::Closed(Err(io::ErrorKind::ConnectionReset.into()))),
@@ -443,6 +462,13 @@ impl StreamDriver for Http3Driver {
     fn count(&mut self, shard: &ListenerShard) {
         let counts = std::mem::take(&mut self.counts);
         let resets_sent = std::mem::take(&mut self.shared.state.borrow_mut().resets_sent);
+        if counts.early > 0 {
+            shard.http3_early_requests.add(counts.early);
+        }
+        let peer = self.shared.link.with(|connection| connection.remote_address());
+        if std::mem::replace(&mut self.peer, peer) != peer {
+            shard.http3_migrations.increment();
+        }
         if counts.reset + counts.refused + resets_sent > 0 {
             shard.streams_reset.add(counts.reset);
             shard.streams_refused.add(counts.refused);
@@ -469,7 +495,13 @@ impl StreamDriver for Http3Driver {
         let waits = state.unacknowledged > 0 || !state.leavings.is_empty() || link.is_blocked();
         // Packets come in any order: with many streams, some head lacks a piece at any time, and each for a moment.
         let slow_at = self.awaited.iter().map(|awaited| awaited.since + HEAD_TIME).min();
-        let due = [link.due(), self.told_at, self.alive_at, slow_at.filter(|at| *at > clock::now())];
+        let due = [
+            link.due(),
+            self.told_at,
+            self.alive_at,
+            self.confirmed_by,
+            slow_at.filter(|at| *at > clock::now()),
+        ];
         Standing {
             streams: state.streams.len(),
             opened: self.opened,

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Context;
+use std::task::{Context, Poll};
 
 use quinn_proto::StreamId;
 use weir_http::h3::{Http3Code, SectionWriter};
@@ -48,6 +48,8 @@ pub(crate) struct Http3Stream {
     refused: Option<Failure>,
     /// The rule that makes its request malformed.
     malformed: Option<Rule>,
+    /// Whether its head was whole before the handshake was over.
+    came_early: bool,
     is_over: bool,
 }
 
@@ -59,6 +61,7 @@ impl Http3Stream {
         incoming: IncomingStream,
     ) -> Self {
         let stream = Http3StreamShared::new();
+        let came_early = connection.link.is_handshaking();
         connection.state.borrow_mut().streams.insert(id, Rc::clone(&stream));
         Self {
             connection,
@@ -69,8 +72,38 @@ impl Http3Stream {
             outgoing: OutgoingStream::new(),
             refused: None,
             malformed: None,
+            came_early,
             is_over: false,
         }
+    }
+
+    /// Waits for the end of the handshake, where what is asked for is more than to read something, since that may be a repetition of another's request
+    /// (RFC 8470 section 4), and where the client has not shown that the address is its own: lists and limits go by that.
+    async fn confirm(
+        &mut self,
+        client: &mut Client,
+        exchange: &Exchange,
+        listener: &ListenerPlan,
+    ) -> Result<(), Ended> {
+        let is_harmless = exchange.request.method().is_safe() && self.connection.link.is_proven();
+        if is_harmless || !self.is_early() {
+            return Ok(());
+        }
+        client.deadline.set(client.now, Some(listener.config.timeouts.tls));
+        let confirmed = std::future::poll_fn(|cx| {
+            if let Some(cause) = self.gone() {
+                return Poll::Ready(Err(Failure::client(Phase::Request, cause)));
+            }
+            if self.poll_confirmed(cx).is_ready() {
+                return Poll::Ready(Ok(()));
+            }
+            let timed_out = Failure::client(Phase::Request, Cause::TimedOut);
+            client.deadline.poll_passed().map(|()| Err(client.deadline.failure(Phase::Request, timed_out)))
+        });
+        confirmed.await.map_err(Ended::Failed)?;
+        client.deadline.set_at(None);
+        client.now = clock::now();
+        Ok(())
     }
 
     /// Takes the head that was received.
@@ -183,6 +216,18 @@ impl ClientEnd for Http3Stream {
         self.connection.facts.local_address()
     }
 
+    fn came_early(&self) -> bool {
+        self.came_early
+    }
+
+    fn is_early(&self) -> bool {
+        self.came_early && self.connection.link.is_handshaking()
+    }
+
+    fn poll_confirmed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.is_early() { Poll::Ready(()) } else { self.stream.pending(cx) }
+    }
+
     fn unread(&self) -> &[u8] {
         &[]
     }
@@ -233,7 +278,8 @@ impl ClientStream for Http3Stream {
             Some(failure) => Err(Ended::Failed(failure)),
             None => {
                 let checked = taken.and_then(|()| self.connection.facts.check_host(exchange, listener));
-                checked.map_err(Ended::Failed)
+                checked.map_err(Ended::Failed)?;
+                self.confirm(client, exchange, listener).await
             }
         }
     }

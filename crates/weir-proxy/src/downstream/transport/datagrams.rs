@@ -9,6 +9,7 @@ use weir_observe::Cause;
 use super::{Close, Transport, TransportFacts};
 use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::client_end::ClientEnd;
+use crate::net::clock;
 use crate::net::quic::link::QuicLink;
 use crate::net::tls::facts::{OwnedTlsFacts, TlsFacts};
 
@@ -49,8 +50,14 @@ impl Transport for DatagramTransport {
     }
 
     /// What was sent has been acknowledged by then, or will not be.
-    async fn close(&mut self, _client: &mut Client, _how: Close) {
+    async fn close(&mut self, client: &mut Client, _how: Close) {
         self.link.close(self.close_code);
+        let path = self.link.with(|connection| connection.stats().path);
+        let shard = &client.listener.shard;
+        shard.http3_packets.add(path.sent_packets);
+        shard.http3_packets_lost.add(path.lost_packets);
+        shard.http3_round_trips[0].increment();
+        shard.http3_round_trips[1].add(clock::micros(path.rtt).into());
     }
 }
 

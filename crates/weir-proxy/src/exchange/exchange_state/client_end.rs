@@ -1,7 +1,7 @@
 //! The end of a client: what is known of its connection and its bytes, whatever they carry.
 
 use std::net::SocketAddr;
-use std::task::Context;
+use std::task::{Context, Poll};
 
 use weir_observe::Cause;
 
@@ -20,6 +20,21 @@ pub(crate) trait ClientEnd {
 
     /// The address that the client connected to.
     fn local_address(&self) -> Option<SocketAddr>;
+
+    /// Whether the request came before the handshake of its connection was over (0-RTT).
+    fn came_early(&self) -> bool {
+        false
+    }
+
+    /// Whether it came so, and the handshake is not over yet: the request may be a repetition of another's.
+    fn is_early(&self) -> bool {
+        false
+    }
+
+    /// Waits until it is not; registers `cx` for that.
+    fn poll_confirmed(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
+        Poll::Ready(())
+    }
 
     /// Received bytes that nothing has read: the beginning of a head that could not be parsed.
     fn unread(&self) -> &[u8];

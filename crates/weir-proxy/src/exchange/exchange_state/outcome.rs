@@ -37,8 +37,19 @@ pub(crate) struct AttemptHistory {
     pub(in crate::exchange) slot: Option<Slot>,
     /// How long to wait before the next attempt.
     pub(in crate::exchange) pause: Option<Duration>,
+    pub(in crate::exchange) handshake_wait: HandshakeWait,
     /// Why the last attempt failed: reported to the client when no other server can take the request.
     pub(in crate::exchange) last: Option<Failure>,
+}
+
+/// Whether a server has refused the request as long as the handshake of its client was not over (RFC 8470 section 5.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::exchange) enum HandshakeWait {
+    NotNeeded,
+    /// The next attempt waits for the end of the handshake.
+    Awaited,
+    /// It was waited for: not once more.
+    Had,
 }
 
 impl AttemptHistory {
@@ -53,6 +64,7 @@ impl AttemptHistory {
             fresh: false,
             slot: None,
             pause: None,
+            handshake_wait: HandshakeWait::NotNeeded,
             last: None,
         }
     }

@@ -101,6 +101,22 @@ pub(in crate::exchange) fn write<S, U>(
     write_request_id(out, context.exchange, context.listener, changes);
 }
 
+/// Tells the server that the request came before the handshake of its client was over, unless the client has said so (RFC 8470 section 5.1).
+#[inline(always)]
+pub(in crate::exchange) fn write_early_data<S: ClientEnd, U>(
+    out: &mut impl FieldWriter,
+    context: &Context<'_, S, U>,
+    changes: HeadChanges<'_>,
+) {
+    let is_told = || {
+        let (request, text) = (&context.exchange.request, &context.exchange.request_text);
+        request.fields().get_by_name(text, "early-data").is_some()
+    };
+    if context.stream.is_early() && !is_told() && changes.leave(b"Early-Data") {
+        out.field(b"Early-Data", b"1");
+    }
+}
+
 /// Makes the lines that [`write`] adds as they are, where the last ones are not those of this request.
 #[inline]
 pub(in crate::exchange) fn prepare<S, U>(

@@ -10,13 +10,18 @@ use crate::exchange::context::Context;
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::Ended;
 use crate::exchange::exchange_state::outcome::{
-    AttemptFailure, AttemptHistory, FailureOrigin, RespondingServer,
+    AttemptFailure, AttemptHistory, FailureOrigin, HandshakeWait, RespondingServer,
 };
 use crate::exchange::exchange_state::plans::Plans;
 use crate::exchange::features::grpc;
 use crate::exchange::phases::retry;
 use crate::exchange::placeholders::TemplateValues;
+use crate::net::clock;
+use crate::state::tracing::recorder::Decision;
 use crate::upstream::stream::ServerStream;
+
+/// The status of a server that does not take a request before the handshake of its client is over.
+const TOO_EARLY: u16 = 425;
 
 /// Prepares another attempt behind one that has failed, as far as the condition of the upstream lets it.
 ///
@@ -33,6 +38,38 @@ pub(in crate::exchange) fn again<U>(
         history.may_repeat = condition.holds(&TemplateValues::for_attempt(context, plans, failed.server));
     }
     retry::again(context, plans, history, failed)
+}
+
+/// Prepares another attempt behind the handshake of the client, when the server does not take the request before that is over (RFC 8470 section 5.2).
+/// A client that has said itself that its request is early gets the refusal, and repeats it.
+#[inline(always)]
+pub(in crate::exchange) fn after_handshake<T: ServerStream, S: ClientEnd, U>(
+    context: &mut Context<'_, S, U>,
+    plans: Plans<'_>,
+    history: &mut AttemptHistory,
+    responding: &RespondingServer<T>,
+) -> bool {
+    if context.exchange.response.status() != TOO_EARLY
+        || !context.stream.came_early()
+        || history.handshake_wait != HandshakeWait::NotNeeded
+        || context
+            .exchange
+            .request
+            .fields()
+            .get_by_name(&context.exchange.request_text, "early-data")
+            .is_some()
+    {
+        return false;
+    }
+    acting::note(Stage::ResponseHead, Feature::Retries);
+    history.handshake_wait = HandshakeWait::Awaited;
+    plans.server(responding.slot.server.index()).shard.responses.record(TOO_EARLY);
+    let now = clock::now();
+    context.client.now = now;
+    context.exchange.record.spend(Phase::Response, now);
+    context.exchange.attempt_trace.decided(Decision::Confirmed, now);
+    context.exchange.rewind();
+    true
 }
 
 /// Prepares another attempt in place of the response at hand, when the config says so of its status. `false`: no

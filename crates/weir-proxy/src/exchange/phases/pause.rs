@@ -10,7 +10,7 @@ use weir_observe::{Cause, Failure, Phase};
 use crate::exchange::context::Context;
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::exchange::exchange_state::exchange::Ended;
-use crate::exchange::exchange_state::outcome::AttemptHistory;
+use crate::exchange::exchange_state::outcome::{AttemptHistory, HandshakeWait};
 use crate::net::clock;
 use crate::state::connections::activity::Activity;
 
@@ -32,7 +32,47 @@ pub(in crate::exchange) fn before_retry<U>(
     context: &mut Context<'_, impl ClientEnd, U>,
     history: &mut AttemptHistory,
 ) -> Pause<impl Future<Output = Result<(), Ended>>> {
-    Pause(history.pause.take().map(|time| Box::pin(hold(context, time))))
+    let awaits_confirmation = history.handshake_wait == HandshakeWait::Awaited;
+    if awaits_confirmation {
+        history.handshake_wait = HandshakeWait::Had;
+    }
+    let wait = (history.pause.take(), awaits_confirmation);
+    Pause((wait != (None, false)).then(|| Box::pin(before_attempt(context, wait))))
+}
+
+async fn before_attempt<U>(
+    context: &mut Context<'_, impl ClientEnd, U>,
+    (time, awaits_confirmation): (Option<Duration>, bool),
+) -> Result<(), Ended> {
+    if awaits_confirmation {
+        for_confirmation(context).await?;
+    }
+    match time {
+        Some(time) => hold(context, time).await,
+        None => Ok(()),
+    }
+}
+
+/// Waits until the handshake of the client is over.
+async fn for_confirmation<U>(context: &mut Context<'_, impl ClientEnd, U>) -> Result<(), Ended> {
+    context.client.deadline.set(clock::now(), Some(context.listener.config.timeouts.tls));
+    let confirmed = std::future::poll_fn(|cx| {
+        if let Some(cause) = context.stream.poll_gone(cx, context.client) {
+            return Poll::Ready(Err(Failure::client(Phase::Tls, cause)));
+        }
+        if context.stream.poll_confirmed(cx).is_ready() {
+            return Poll::Ready(Ok(()));
+        }
+        context.report(Activity::Handshake);
+        let timed_out = Failure::client(Phase::Tls, Cause::TimedOut);
+        let passed = context.client.deadline.poll_passed();
+        passed.map(|()| Err(context.client.deadline.failure(Phase::Tls, timed_out)))
+    });
+    confirmed.await.map_err(Ended::Failed)?;
+    context.client.deadline.set_at(None);
+    context.client.now = clock::now();
+    context.exchange.record.spend(Phase::Tls, context.client.now);
+    Ok(())
 }
 
 /// Waits for what another task has been asked, at most for so long: its answer, if it has one by then.

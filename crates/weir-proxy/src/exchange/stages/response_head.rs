@@ -55,7 +55,8 @@ fn goes_again<T: ServerStream, S: ClientEnd, U>(
         &exchange.request_text,
         FaultPoint::Response,
     );
-    retries::instead(context, plans, history, response)
+    retries::after_handshake(context, plans, history, response)
+        || retries::instead(context, plans, history, response)
         || context.exchange.cache_use.is_some()
             && (cache::response::wants_part_instead(context, plans, response)
                 || cache::response::confirms_other_version(context, plans, response))

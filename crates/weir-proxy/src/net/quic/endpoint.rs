@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 
 use bytes::BytesMut;
 use quinn_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, EcnCodepoint, Incoming, ServerConfig};
+use weir_observe::DatagramShard;
 
 use super::keys::QuicKeys;
 use super::link::QuicLink;
@@ -69,14 +70,20 @@ impl QuicEndpoint {
         keys: &QuicKeys,
         worker: usize,
         config: Arc<ServerConfig>,
+        counters: Arc<DatagramShard>,
     ) -> io::Result<Rc<Self>> {
-        let socket = Rc::new(QuicSocket::open(socket, keys, worker, config)?);
+        let socket = Rc::new(QuicSocket::open(socket, keys, worker, config, counters)?);
         Ok(Rc::new(Self { socket, keys: keys.clone(), worker, links: RefCell::default() }))
     }
 
     /// Serves clients that begin from now on by this.
     pub(crate) fn serve_by(&self, config: Arc<ServerConfig>) {
         self.socket.protocol.borrow_mut().set_server_config(Some(config));
+    }
+
+    /// Datagrams that the kernel has dropped so far since the buffer of the socket was full.
+    pub(crate) fn dropped(&self) -> u32 {
+        self.socket.udp.dropped()
     }
 
     /// Whether there are connections on it.
@@ -106,8 +113,10 @@ impl QuicEndpoint {
         mut arrived: impl FnMut(DatagramArrival<'_>),
     ) {
         let now = clock::now();
+        self.socket.counters.received_runs.add(count as u64);
         for message in room.messages(count) {
             let ReceivedDatagrams { from, to, ecn, stride, bytes } = message;
+            self.socket.counters.received.add(bytes.len().div_ceil(stride) as u64);
             for datagram in bytes.chunks(stride) {
                 match self.keys.worker_of(datagram).filter(|worker| *worker != self.worker) {
                     Some(worker) => {
@@ -168,11 +177,12 @@ impl QuicEndpoint {
             true => self.proven(incoming).ok_or(Refused::Retry)?,
             false => incoming,
         };
+        let is_proven = incoming.remote_address_validated();
         let now = clock::std(clock::now());
         let accepted = self.socket.protocol.borrow_mut().accept(incoming, now, &mut response, Some(config));
         match accepted {
             Ok((handle, connection)) => {
-                let link = QuicLink::new(Rc::clone(&self.socket), handle, connection);
+                let link = QuicLink::new(Rc::clone(&self.socket), handle, connection, is_proven);
                 let mut links = self.links.borrow_mut();
                 if links.len() <= handle.0 {
                     links.resize_with(handle.0 + 1, Weak::new);

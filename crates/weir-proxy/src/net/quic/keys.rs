@@ -2,14 +2,21 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use aws_lc_rs::{hkdf, hmac, rand};
+use quinn_proto::ValidationTokenConfig;
 use quinn_proto::crypto::HandshakeTokenKey;
 
 use super::connection_ids::IdKey;
+use super::used_tokens::UsedTokens;
 
 /// Bytes that all keys are made of.
 const SECRET_LEN: usize = 64;
+
+/// Tokens that a connection gives its client, and how long they are good.
+const TOKENS_SENT: u32 = 2;
+const TOKEN_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 
 /// The keys that all workers share: a packet, or a token, may come to any of them.
 #[derive(Clone)]
@@ -17,6 +24,7 @@ pub struct QuicKeys {
     pub(super) ids: IdKey,
     pub(super) resets: Arc<hmac::Key>,
     tokens: Arc<hkdf::Prk>,
+    used_tokens: Arc<UsedTokens>,
 }
 
 impl fmt::Debug for QuicKeys {
@@ -47,12 +55,20 @@ impl QuicKeys {
             ids: IdKey::new(ids, generation),
             resets: Arc::new(hmac::Key::new(hmac::HMAC_SHA256, derived(b"resets").as_ref())),
             tokens: Arc::new(master),
+            used_tokens: Arc::new(UsedTokens::new()),
         })
     }
 
     /// The key of tokens by which clients prove their address.
     pub(crate) fn tokens(&self) -> Arc<dyn HandshakeTokenKey> {
         Arc::clone(&self.tokens) as _
+    }
+
+    /// Gives clients tokens by which they prove their address with the first packet of their next connection.
+    pub(crate) fn renewable_tokens(&self) -> ValidationTokenConfig {
+        let mut config = ValidationTokenConfig::default();
+        config.lifetime(TOKEN_LIFETIME).sent(TOKENS_SENT).log(Arc::clone(&self.used_tokens) as _);
+        config
     }
 
     /// The generation that its connection IDs say.

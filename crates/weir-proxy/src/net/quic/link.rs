@@ -24,11 +24,18 @@ pub(crate) struct QuicLink {
     /// A packet that the socket had no room for.
     unsent: RefCell<Option<(Transmit, Vec<u8>)>>,
     is_handshaking: Cell<bool>,
+    /// Whether its first packet has proved the address of the client.
+    is_proven: bool,
     is_drained: Cell<bool>,
 }
 
 impl QuicLink {
-    pub(super) fn new(socket: Rc<QuicSocket>, handle: ConnectionHandle, connection: Connection) -> Rc<Self> {
+    pub(super) fn new(
+        socket: Rc<QuicSocket>,
+        handle: ConnectionHandle,
+        connection: Connection,
+        is_proven: bool,
+    ) -> Rc<Self> {
         socket.handshakes.update(|open| open + 1);
         Rc::new(Self {
             socket,
@@ -37,6 +44,7 @@ impl QuicLink {
             waker: RefCell::default(),
             unsent: RefCell::default(),
             is_handshaking: Cell::new(true),
+            is_proven,
             is_drained: Cell::new(false),
         })
     }
@@ -96,6 +104,21 @@ impl QuicLink {
         event
     }
 
+    /// Whether the client may be one that repeats the packets of another: its handshake is not over.
+    pub(crate) fn is_handshaking(&self) -> bool {
+        self.is_handshaking.get()
+    }
+
+    /// Whether the client is at its address, although its handshake may not be over. Otherwise that may be the address of another.
+    pub(crate) fn is_proven(&self) -> bool {
+        self.is_proven || !self.is_handshaking()
+    }
+
+    /// Whether requests of the client are read before its handshake is over (0-RTT).
+    pub(crate) fn takes_early_data(&self) -> bool {
+        self.is_handshaking() && self.connection.borrow().has_0rtt()
+    }
+
     fn end_handshake(&self) {
         if self.is_handshaking.replace(false) {
             self.socket.handshakes.update(|open| open - 1);
@@ -106,7 +129,7 @@ impl QuicLink {
     pub(crate) fn send(&self, now: Instant) {
         let mut unsent = self.unsent.borrow_mut();
         if let Some((transmit, bytes)) = &*unsent {
-            if !self.socket.udp.send(transmit, bytes) {
+            if !self.socket.send(transmit, bytes) {
                 return self.wait_for_room();
             }
             *unsent = None;
@@ -119,7 +142,7 @@ impl QuicLink {
             let Some(transmit) = connection.poll_transmit(clock::std(now), segments_max, &mut scratch) else {
                 return self.tell(connection);
             };
-            if !self.socket.udp.send(&transmit, &scratch) {
+            if !self.socket.send(&transmit, &scratch) {
                 *unsent = Some((transmit, std::mem::take(&mut *scratch)));
                 self.wait_for_room();
                 return self.tell(connection);

@@ -8,4 +8,5 @@ mod socket;
 pub(crate) mod udp;
 pub(crate) mod tls;
 pub mod keys;
+mod used_tokens;
 mod connection_ids;

@@ -10,6 +10,8 @@ use quinn_proto::{
     ConnectionEvent, ConnectionHandle, Endpoint, EndpointConfig, EndpointEvent, ServerConfig, Transmit,
 };
 
+use weir_observe::DatagramShard;
+
 use super::connection_ids::WorkerIds;
 use super::keys::QuicKeys;
 use super::udp::{ReceiveRoom, SEND_BYTES_MAX, UdpSocket};
@@ -26,6 +28,7 @@ pub(super) struct QuicSocket {
     pub(super) protocol: RefCell<Endpoint>,
     /// Connections whose handshake is not over.
     pub(super) handshakes: Cell<usize>,
+    pub(super) counters: Arc<DatagramShard>,
     /// What a packet is written into before it is sent.
     pub(super) scratch: RefCell<Vec<u8>>,
     /// Who waits for room in the socket.
@@ -40,6 +43,7 @@ impl QuicSocket {
         keys: &QuicKeys,
         worker: usize,
         config: Arc<ServerConfig>,
+        counters: Arc<DatagramShard>,
     ) -> io::Result<Self> {
         let udp = UdpSocket::open(socket)?;
         let (key, worker) = (keys.ids, worker as u8);
@@ -52,6 +56,7 @@ impl QuicSocket {
             udp,
             protocol: RefCell::new(protocol),
             handshakes: Cell::new(0),
+            counters,
             scratch: RefCell::default(),
             blocked: RefCell::default(),
             receiving: RefCell::default(),
@@ -72,9 +77,20 @@ impl QuicSocket {
         self.udp.poll_receive(cx, room)
     }
 
+    /// Sends datagrams; `false` when the socket takes none now.
+    pub(super) fn send(&self, transmit: &Transmit, bytes: &[u8]) -> bool {
+        let is_sent = self.udp.send(transmit, bytes);
+        if is_sent {
+            let datagrams = transmit.segment_size.map_or(1, |size| transmit.size.div_ceil(size.max(1)));
+            self.counters.sent.add(datagrams as u64);
+            self.counters.sent_runs.increment();
+        }
+        is_sent
+    }
+
     /// Sends a packet that belongs to no connection; where the socket has no room, it is lost.
     pub(super) fn respond(&self, transmit: &Transmit, bytes: &[u8]) {
-        self.udp.send(transmit, bytes);
+        self.send(transmit, bytes);
     }
 
     /// What a connection tells its endpoint; gives what the connection gets in turn.

@@ -15,6 +15,7 @@ use quinn_proto::{ConnectionId, Side, TransportError, TransportErrorCode};
 use rustls::HandshakeKind;
 use rustls::pki_types::CertificateDer;
 use rustls::quic::{Connection, KeyChange, Secrets, ServerConnection, Version};
+use rustls::server::{ProducesTickets, StoresServerSessions};
 use rustls::{ServerConfig, crypto::aws_lc_rs};
 
 /// The name of HTTP/3 in handshakes (RFC 9114 section 3.1).
@@ -38,20 +39,52 @@ pub(crate) struct HandshakeFacts {
 }
 
 impl QuicTls {
-    /// From the config of a listener for TCP.
+    /// From the config of a listener for TCP. With `early_sessions`, clients may send requests before the handshake is over: tickets would let them do
+    /// that as often as they like, so they get none.
     ///
     /// # Errors
     /// When it has no cipher suite for the first packets.
-    pub(crate) fn new(config: &ServerConfig) -> Result<Self, rustls::Error> {
+    pub(crate) fn new(
+        config: &ServerConfig,
+        early_sessions: Option<Arc<dyn StoresServerSessions>>,
+    ) -> Result<Self, rustls::Error> {
         let mut config = config.clone();
         config.alpn_protocols = vec![PROTOCOL.to_vec()];
         config.max_early_data_size = 0;
+        if let Some(sessions) = early_sessions {
+            config.ticketer = Arc::new(NoTickets);
+            config.session_storage = sessions;
+            // There is no other limit in QUIC (RFC 9001 section 4.6.1): flow control bounds what comes.
+            config.max_early_data_size = u32::MAX;
+        }
         let suite = aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
         let suite = suite.tls13().and_then(rustls::Tls13CipherSuite::quic_suite);
         let config = Arc::new(config);
         let unfit = || rustls::Error::General("no cipher suite for first packets".to_owned());
         let first = suite.and_then(|suite| QuicServerConfig::with_initial(Arc::clone(&config), suite).ok());
         Ok(Self { config, first: Arc::new(first.ok_or_else(unfit)?) })
+    }
+}
+
+/// Sessions are kept here.
+#[derive(Debug)]
+struct NoTickets;
+
+impl ProducesTickets for NoTickets {
+    fn enabled(&self) -> bool {
+        false
+    }
+
+    fn lifetime(&self) -> u32 {
+        0
+    }
+
+    fn encrypt(&self, _plain: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn decrypt(&self, _cipher: &[u8]) -> Option<Vec<u8>> {
+        None
     }
 }
 
@@ -129,7 +162,8 @@ impl crypto::Session for QuicSession {
     }
 
     fn early_crypto(&self) -> Option<(Box<dyn HeaderKey>, Box<dyn PacketKey>)> {
-        None
+        let keys = self.made.as_ref().ok()?.zero_rtt_keys()?;
+        Some((Box::new(keys.header), Box::new(keys.packet)))
     }
 
     fn early_data_accepted(&self) -> Option<bool> {

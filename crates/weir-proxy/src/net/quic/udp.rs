@@ -82,6 +82,11 @@ impl UdpSocket {
         self.local
     }
 
+    /// Datagrams that the kernel has dropped so far since the buffer was full.
+    pub(super) fn dropped(&self) -> u32 {
+        sys::dropped(std::os::fd::AsFd::as_fd(self.socket.get_ref()))
+    }
+
     /// Whether packets may be larger than the path takes.
     pub(super) fn may_fragment(&self) -> bool {
         self.state.may_fragment()

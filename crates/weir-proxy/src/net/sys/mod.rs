@@ -173,6 +173,45 @@ fn set_option(fd: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int, value: 
     if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Gives a socket buffers of so many bytes each way, beyond what the system lets others have, where the process may do that (`CAP_NET_ADMIN`,
+/// socket(7)).
+#[cfg(feature = "http3")]
+pub(crate) fn force_buffers(fd: BorrowedFd<'_>, bytes: usize) {
+    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    for option in [libc::SO_RCVBUFFORCE, libc::SO_SNDBUFFORCE] {
+        // SAFETY: the descriptor is open for the life of the borrow, and the kernel reads a c_int from a live c_int.
+        let _may_not = unsafe {
+            libc::setsockopt(
+                fd.as_raw_fd(),
+                libc::SOL_SOCKET,
+                option,
+                (&raw const bytes).cast(),
+                size_of_val(&bytes) as libc::socklen_t,
+            )
+        };
+    }
+}
+
+/// Datagrams that the kernel has dropped at a socket, since its buffer was full above all (`SO_MEMINFO`, `sock_diag.h`); 0 where it does not say.
+#[cfg(feature = "http3")]
+pub(crate) fn dropped(fd: BorrowedFd<'_>) -> u32 {
+    const DROPS: usize = 8;
+    let mut figures = [0_u32; DROPS + 1];
+    let mut size = size_of_val(&figures) as libc::socklen_t;
+    // SAFETY: the descriptor is open for the life of the borrow, and the kernel writes at most `size` bytes to a live array, and the size to a
+    // live socklen_t.
+    let outcome = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            figures.as_mut_ptr().cast(),
+            &raw mut size,
+        )
+    };
+    if outcome == 0 { figures[DROPS] } else { 0 }
+}
+
 /// How many connections wait to be accepted on a listening TCP socket (tcp(7), `TCP_INFO`).
 ///
 /// # Errors

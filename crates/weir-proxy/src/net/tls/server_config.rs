@@ -2,11 +2,13 @@
 
 use std::io;
 use std::num::NonZeroU32;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs};
-use rustls::server::{NoServerSessionStorage, ServerSessionMemoryCache, WebPkiClientVerifier};
+use rustls::server::{
+    NoServerSessionStorage, ServerSessionMemoryCache, StoresServerSessions, WebPkiClientVerifier,
+};
 use rustls::{ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
 use weir_config::{CipherSuite, KeyExchangeGroup, ListenerTls, TlsVersion};
 use weir_traffic::limit::TurnRate;
@@ -17,6 +19,9 @@ use super::early_data;
 use super::issued::{CHALLENGE_PROTOCOL, Issuers, ListenerIssued};
 use super::key_log;
 use super::tickets::TicketKeys;
+
+/// Sessions of clients that may send early data which a listener keeps, unless `session_cache` says how many.
+const EARLY_SESSIONS_MAX: usize = 10_000;
 
 /// Why a TLS config cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +47,9 @@ pub struct TlsServerConfig {
     /// The keys of session tickets, where another process or node may go on with them: not where clients have certificates, of which that
     /// may trust others.
     pub tickets: Option<Arc<TicketKeys>>,
+    /// Sessions in which clients may send early data, where there are any: kept here and used once, so that no packet of them counts twice.
+    early_sessions: OnceLock<Arc<dyn StoresServerSessions>>,
+    early_sessions_max: usize,
 }
 
 impl TlsServerConfig {
@@ -80,6 +88,7 @@ impl TlsServerConfig {
         let handshake_rate = tls.handshake_rate.and_then(NonZeroU32::new).map(TurnRate::new);
         let tickets = tickets.filter(|_| authorities.is_none());
         let authorities = ArcSwapOption::from_pointee(authorities);
+        let early_sessions = before.map_or_else(OnceLock::new, |before| before.early_sessions.clone());
         Ok(Self {
             config: ArcSwap::from_pointee(config),
             authorities,
@@ -87,12 +96,20 @@ impl TlsServerConfig {
             certificates,
             handshake_rate,
             tickets,
+            early_sessions,
+            early_sessions_max: tls.session_cache.map_or(EARLY_SESSIONS_MAX, |sessions| sessions as usize),
         })
     }
 
     /// The config for the next handshake.
     pub(crate) fn config(&self) -> Arc<ServerConfig> {
         self.config.load_full()
+    }
+
+    /// Sessions in which clients may send early data.
+    #[cfg_attr(not(feature = "http3"), expect(dead_code, reason = "only QUIC takes early data"))]
+    pub(crate) fn early_sessions(&self) -> Arc<dyn StoresServerSessions> {
+        Arc::clone(self.early_sessions.get_or_init(|| ServerSessionMemoryCache::new(self.early_sessions_max)))
     }
 
     /// The authorities for client certificates, where they are requested.

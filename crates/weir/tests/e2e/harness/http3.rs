@@ -10,11 +10,11 @@ use h3::client::SendRequest;
 use h3::error::{ConnectionError, StreamError};
 use h3_quinn::OpenStreams;
 use quinn::crypto::rustls::QuicClientConfig;
-use quinn::{ClientConfig, Endpoint, TransportConfig};
+use quinn::{ClientConfig, Endpoint, TokenMemoryCache, TransportConfig};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
-use super::{CertificateAuthority, Gate};
+use super::{CertificateAuthority, Gate, eventually};
 
 /// A connection.
 pub(crate) struct Http3Client {
@@ -23,6 +23,12 @@ pub(crate) struct Http3Client {
     pub(crate) connection: quinn::Connection,
     requests: Option<SendRequest<OpenStreams, Bytes>>,
     driver: JoinHandle<ConnectionError>,
+}
+
+/// What a client keeps of its connections: the session, and tokens that prove its address.
+pub(crate) struct KnownClient {
+    pub(crate) tls: rustls::ClientConfig,
+    pub(crate) tokens: Arc<TokenMemoryCache>,
 }
 
 /// A response.
@@ -54,19 +60,53 @@ impl Http3Client {
     /// Why there is no connection.
     pub(crate) fn try_connect(
         to: SocketAddr,
-        mut tls: rustls::ClientConfig,
+        tls: rustls::ClientConfig,
     ) -> Result<Self, quinn::ConnectionError> {
+        Self::begin(to, tls, None, false).map(|client| client.expect("a full handshake can always begin"))
+    }
+
+    /// Comes again, and sends requests before the handshake is over (0-RTT); `None` when the session of the config does not allow that.
+    pub(crate) fn connect_early(to: SocketAddr, known: &KnownClient) -> Option<Self> {
+        let mut tls = known.tls.clone();
+        tls.enable_early_data = true;
+        Self::begin(to, tls, Some(&known.tokens), true).expect("it begins at once")
+    }
+
+    /// A client that has been there, with a request that was answered.
+    pub(crate) fn get_known(to: SocketAddr, authority: &CertificateAuthority) -> KnownClient {
+        let known = KnownClient { tls: authority.client(), tokens: Arc::new(TokenMemoryCache::default()) };
+        let first = Self::begin(to, known.tls.clone(), Some(&known.tokens), false);
+        let mut first = first.ok().flatten().expect("there is HTTP/3");
+        assert_eq!(first.get("/first").status, 200);
+        first.leave();
+        known
+    }
+
+    fn begin(
+        to: SocketAddr,
+        mut tls: rustls::ClientConfig,
+        tokens: Option<&Arc<TokenMemoryCache>>,
+        is_early: bool,
+    ) -> Result<Option<Self>, quinn::ConnectionError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("a runtime can be made");
         tls.alpn_protocols = vec![b"h3".to_vec()];
         let tls = QuicClientConfig::try_from(tls).expect("it has TLS 1.3");
         let mut config = ClientConfig::new(Arc::new(tls));
         config.transport_config(Arc::new(TransportConfig::default()));
+        if let Some(tokens) = tokens {
+            config.token_store(Arc::clone(tokens) as _);
+        }
         let (endpoint, connection) = runtime.block_on(async {
             let endpoint = Endpoint::client((Ipv4Addr::LOCALHOST, 0).into()).expect("loopback has a port");
             let connecting = endpoint.connect_with(config, to, "a.test").expect("the name is sound");
-            Ok::<_, quinn::ConnectionError>((endpoint, connecting.await?))
+            let connection = match is_early {
+                true => connecting.into_0rtt().ok().map(|(connection, _)| connection),
+                false => Some(connecting.await?),
+            };
+            Ok::<_, quinn::ConnectionError>((endpoint, connection))
         })?;
+        let Some(connection) = connection else { return Ok(None) };
         let made = runtime.block_on(async {
             let (mut driver, requests) =
                 h3::client::new(h3_quinn::Connection::new(connection.clone())).await.expect("HTTP/3 begins");
@@ -74,7 +114,7 @@ impl Http3Client {
             (driver, requests)
         });
         let (driver, requests) = made;
-        Ok(Self { runtime, endpoint, connection, requests: Some(requests), driver })
+        Ok(Some(Self { runtime, endpoint, connection, requests: Some(requests), driver }))
     }
 
     /// Sends a request with a body, if there is one, and does not wait.
@@ -140,6 +180,18 @@ impl Http3Client {
     /// The response to a request.
     pub(crate) fn response(&mut self, pending: PendingResponse) -> Http3Response {
         self.try_response(pending).unwrap_or_else(|error| panic!("no response: {error}"))
+    }
+
+    /// Lets what has been sent leave, and takes in what has come.
+    pub(crate) fn progress_until(&mut self, what: &str, mut holds: impl FnMut() -> bool) {
+        eventually(what, || {
+            self.runtime.block_on(async {
+                for _ in 0..8 {
+                    tokio::task::yield_now().await;
+                }
+            });
+            holds()
+        });
     }
 
     /// A whole GET.

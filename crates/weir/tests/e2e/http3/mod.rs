@@ -2,4 +2,5 @@
 
 mod messages;
 mod connections;
+mod early;
 mod arriving;

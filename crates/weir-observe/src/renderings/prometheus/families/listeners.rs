@@ -35,6 +35,18 @@ pub(super) const FAMILIES: &[Family] = families! {
         |samples, listener| samples.value(sum(listener.shards(), |shard| shard.http3_connections.value()));
     "weir_listener_http3_connections_open" Gauge Listener, "Client connections open that speak HTTP/3.",
         |samples, listener| samples.value(level(listener.shards(), |shard| shard.http3_connections_open.level()).now);
+    "weir_listener_http3_early_requests_total" Counter Listener, "Requests of HTTP/3 that began before the handshake of their connection was over (0-RTT).",
+        |samples, listener| samples.value(sum(listener.shards(), |shard| shard.http3_early_requests.value()));
+    "weir_listener_http3_migrations_total" Counter Listener, "Moves of HTTP/3 connections to another address or port of their client.",
+        |samples, listener| samples.value(sum(listener.shards(), |shard| shard.http3_migrations.value()));
+    "weir_listener_http3_sent_packets_total" Counter Listener, "Packets sent on HTTP/3 connections. Counted when a connection ends.",
+        |samples, listener| samples.value(sum(listener.shards(), |shard| shard.http3_packets.value()));
+    "weir_listener_http3_lost_packets_total" Counter Listener, "Those of them that were lost. Counted when a connection ends.",
+        |samples, listener| samples.value(sum(listener.shards(), |shard| shard.http3_packets_lost.value()));
+    "weir_listener_http3_ended_round_trip_seconds_total" Counter Listener, "Round-trip times of HTTP/3 connections at their end, added up: divided by `weir_listener_http3_ended_total`, the mean.",
+        |samples, listener| samples.seconds(sum(listener.shards(), |shard| shard.http3_round_trips[1].value()));
+    "weir_listener_http3_ended_total" Counter Listener, "HTTP/3 connections that have ended.",
+        |samples, listener| samples.value(sum(listener.shards(), |shard| shard.http3_round_trips[0].value()));
     "weir_listener_streams_total" Counter Listener, "Streams of HTTP/2 begun: each is a request.",
         |samples, listener| samples.value(sum(listener.shards(), |shard| shard.streams.value()));
     "weir_listener_streams_open" Gauge Listener, "Streams of HTTP/2 open.",

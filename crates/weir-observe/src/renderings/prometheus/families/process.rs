@@ -229,7 +229,22 @@ pub(super) const FAMILIES: &[Family] = families! {
             samples.labelled(&[("direction", "in")], worker.connections_handed_in);
             samples.labelled(&[("direction", "out")], worker.connections_handed_out);
         };
+    "weir_worker_datagrams_total" Counter Worker, "Datagrams of QUIC, by direction.",
+        |samples, worker| by_direction(samples, worker.datagrams.received, worker.datagrams.sent);
+    "weir_worker_datagram_runs_total" Counter Worker, "Runs that datagrams of QUIC came in, as the kernel joins those of one sender (GRO), and went out in, each with one system call (GSO).",
+        |samples, worker| by_direction(samples, worker.datagrams.received_runs, worker.datagrams.sent_runs);
+    "weir_worker_datagrams_handed_over_total" Counter Worker, "Datagrams of QUIC that came to this worker and belong to another: clients that have moved, mostly.",
+        |samples, worker| samples.value(worker.datagrams.handed_over);
+    "weir_worker_datagrams_handed_over_lost_total" Counter Worker, "Those that were lost on that way, since too many waited.",
+        |samples, worker| samples.value(worker.datagrams.handed_over_lost);
+    "weir_worker_datagrams_dropped_total" Counter Worker, "Datagrams that the kernel has dropped since the buffer of a UDP socket was full: see net.core.rmem_max.",
+        |samples, worker| samples.value(worker.datagrams.dropped);
 };
+
+fn by_direction(samples: &mut Samples<'_>, received: u64, sent: u64) {
+    samples.labelled(&[("direction", "in")], received);
+    samples.labelled(&[("direction", "out")], sent);
+}
 
 fn by_coding(samples: &mut Samples<'_>, counts: [u64; ContentCoding::COUNT]) {
     for (coding, count) in ContentCoding::ALL.into_iter().zip(counts) {

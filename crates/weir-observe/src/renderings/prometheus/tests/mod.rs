@@ -368,9 +368,9 @@ fn every_counter_of_the_shards_is_shown() {
     let text = rendered(&small_fixture());
     let families = read(&text);
     for (part, fields) in [
-        ("worker", 32),
+        ("worker", 37),
         ("trace", 3),
-        ("listener", 29),
+        ("listener", 35),
         ("upstream", 26),
         ("server", 29),
         ("admin", 2),

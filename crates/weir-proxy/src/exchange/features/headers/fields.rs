@@ -162,6 +162,7 @@ fn write_own_request_fields<U>(
     let (client, exchange) = (&*context.client, &*context.exchange);
     let changes = changes_of_request(exchange, plans);
     forwarded::write_certificate(out, &*context.stream, context.listener);
+    forwarded::write_early_data(out, context, changes);
     trace::write(out, exchange, changes);
     if exchange.grpc.is_some() {
         grpc::fields::write_request(out, exchange, client.now, changes);

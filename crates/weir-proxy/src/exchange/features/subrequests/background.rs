@@ -93,7 +93,7 @@ pub(in crate::exchange) fn begin_alone<T: BackgroundTaker>(
         return Err(taker);
     };
     let client = TaskClient { client, _permit: permit };
-    let end = BackgroundEnd { tls: None, local_address: None };
+    let end = BackgroundEnd { tls: None, local_address: None, is_early: false };
     tokio::task::spawn_local(run(client, (end, None), servers, request, taker));
     Ok(())
 }
@@ -135,6 +135,8 @@ async fn run<U: Servers>(
 struct BackgroundEnd {
     tls: Option<OwnedTlsFacts>,
     local_address: Option<SocketAddr>,
+    /// Whether the request of that client was early: there is no telling later.
+    is_early: bool,
 }
 
 impl BackgroundEnd {
@@ -143,7 +145,7 @@ impl BackgroundEnd {
             let certificate = facts.client_certificate.map(|certificate| Box::new(certificate.clone()));
             OwnedTlsFacts::new(&facts, certificate)
         };
-        Self { tls: end.tls().map(owned), local_address: end.local_address() }
+        Self { tls: end.tls().map(owned), local_address: end.local_address(), is_early: end.is_early() }
     }
 }
 
@@ -154,6 +156,10 @@ impl ClientEnd for BackgroundEnd {
 
     fn local_address(&self) -> Option<SocketAddr> {
         self.local_address
+    }
+
+    fn is_early(&self) -> bool {
+        self.is_early
     }
 
     fn unread(&self) -> &[u8] {

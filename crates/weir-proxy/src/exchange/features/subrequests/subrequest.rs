@@ -237,6 +237,18 @@ impl<E: ClientEnd> ClientEnd for Sender<'_, E> {
         self.end.local_address()
     }
 
+    fn came_early(&self) -> bool {
+        self.end.came_early()
+    }
+
+    fn is_early(&self) -> bool {
+        self.end.is_early()
+    }
+
+    fn poll_confirmed(&mut self, cx: &mut task::Context<'_>) -> Poll<()> {
+        self.end.poll_confirmed(cx)
+    }
+
     fn unread(&self) -> &[u8] {
         &[]
     }

@@ -73,6 +73,8 @@ pub enum Decision {
     Part,
     /// Another attempt, without conditions: the server has confirmed another version than the one that it was asked about.
     Unconditional,
+    /// Another attempt behind the handshake of the client: the server does not take the request before.
+    Confirmed,
     /// No other attempt, although the server or the way to it was at fault.
     GiveUp(RetryRefusal),
 }
