@@ -24,7 +24,7 @@ use crate::workers::worker_queries::WorkerQueries;
 use weir_proxy::net::descriptors::DescriptorBudget;
 use weir_proxy::state::budgets::memory_guard::MemoryGuard;
 use weir_proxy::state::connections::connection_list::WorkerQuery;
-use weir_proxy::state::datagrams::{DatagramInbox, DatagramRoutes};
+use weir_proxy::state::datagrams::{DatagramInbox, DatagramRoutes, HandedGeneration};
 use weir_proxy::state::servers::plan_inputs::PlanInputs;
 use weir_proxy::state::shared::RoomRequest;
 use weir_proxy::state::shared::{AcceptedConnection, Load, Shared};
@@ -57,7 +57,7 @@ impl FirstPlan {
     pub(super) fn new(
         config: &Config,
         memory: &MemoryFiles,
-        before: Option<u8>,
+        before: Vec<HandedGeneration>,
     ) -> Result<(Self, Vec<WorkerChannels>), StartError> {
         let inputs = plan_inputs(config)?;
         let workers = inputs.workers;

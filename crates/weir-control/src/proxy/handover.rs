@@ -12,8 +12,8 @@ use weir_traffic::{Health, Mode};
 
 use super::{Proxy, handed_tables, known_addresses};
 use crate::lifecycle::upgrade::handover::{
-    AddressRole, HandedAddress, HandedAgent, HandedChange, HandedHealth, HandedMode, HandedState, Handover,
-    Takeover,
+    AddressRole, HandedAddress, HandedAgent, HandedChange, HandedDatagrams, HandedHealth, HandedMode,
+    HandedState, Handover, Takeover,
 };
 use crate::lifecycle::upgrade::running_requests::{OccupiedSlots, RunningRequests};
 use crate::servers::modes::ServerModes;
@@ -36,7 +36,12 @@ impl Proxy {
                 addresses.push(socket.to_hand_over(role)?);
             }
         }
-        Ok(Handover { addresses, state: self.state_to_hand_over() })
+        let sockets = self.listening_sockets.datagrams_to_hand_over()?;
+        let datagrams = match sockets.is_empty() {
+            true => HandedDatagrams::default(),
+            false => HandedDatagrams { sockets, generations: self.shared.datagrams.to_hand_over()? },
+        };
+        Ok(Handover { addresses, datagrams, state: self.state_to_hand_over() })
     }
 
     fn state_to_hand_over(&self) -> HandedState {
@@ -54,7 +59,6 @@ impl Proxy {
             sources: self.discovered.to_hand_over(&of_file, &self.in_use, said_at),
             names: known_addresses::collect(&snapshot),
             tables: handed_tables::collect(&snapshot),
-            datagrams: self.listening_sockets.of_datagrams(self.shared.datagrams.generation()),
             taken_at_ns: clock::now().since_boot_ns(),
             ..HandedState::default()
         };
@@ -113,6 +117,7 @@ impl Proxy {
         };
         Takeover {
             sockets: self.offered.iter().map(taken).collect(),
+            datagrams: self.listening_sockets.datagram_addresses(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }
@@ -122,6 +127,9 @@ impl Proxy {
     /// The command line and the admin API reach the next process from now on.
     pub fn leave(&mut self, takeover: Takeover) {
         let mut taken = takeover.sockets;
+        if !takeover.datagrams.is_empty() {
+            self.shared.datagrams.leave_to_next(takeover.datagrams);
+        }
         // The reverse of the order in which they were offered.
         for socket in [self.runtime.take(), self.admin.take()].into_iter().flatten() {
             let is_taken = taken.pop().is_some_and(|count| count > 0);

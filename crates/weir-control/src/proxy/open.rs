@@ -9,6 +9,7 @@ use weir_proxy::net::cpus;
 use weir_proxy::net::listening::{BoundAddress, SocketFile};
 use weir_proxy::net::memory::bound_sockets_by;
 use weir_proxy::net::tls::key_log::KeyLogFile;
+use weir_proxy::state::datagrams::HandedGeneration;
 
 use super::handover::HandedAdminSockets;
 use crate::administration::admin;
@@ -37,6 +38,8 @@ pub struct OpenedProxy {
     pub(super) memory: MemoryFiles,
     /// The addresses of the process before, in its order.
     pub(super) offered: Vec<(AddressRole, ListenAddress)>,
+    /// Processes before this one that may have connections of datagrams still.
+    pub(super) generations: Vec<HandedGeneration>,
     /// The state of the process before.
     pub(super) state: HandedState,
 }
@@ -65,7 +68,7 @@ impl OpenedProxy {
     ) -> Result<Self, StartError> {
         privileges::check(config)?;
         raise_open_files();
-        let Handover { addresses, state } = handover;
+        let Handover { addresses, datagrams, state } = handover;
         let offered = addresses.iter().map(|handed| (handed.role, handed.address.clone())).collect();
         let (addresses, mut handed) = HandedAdminSockets::split_off(addresses);
         let pid_file = PidFile::prepare(&config.identity, state.process)?;
@@ -73,7 +76,7 @@ impl OpenedProxy {
         let memory = MemoryFiles::open();
         bound_sockets_by(memory.socket_bounds(&config.process));
         inherited.tell_unused(config);
-        let sockets = ListeningSockets::beginning_with(addresses, inherited, state.datagrams.clone())
+        let sockets = ListeningSockets::beginning_with(addresses, inherited, datagrams.sockets)
             .succeeded_by(config, workers)?;
         let opened = Self {
             logs: access_log::open(config).map_err(StartError::AccessLog)?,
@@ -84,6 +87,7 @@ impl OpenedProxy {
             pid_file,
             memory,
             offered,
+            generations: datagrams.generations,
             state,
         };
         opened.hand_over(config)?;

@@ -72,13 +72,14 @@ impl Proxy {
     ) -> Result<Self, StartError> {
         // Open until the plans have them.
         let _key_logs = opened.key_logs;
-        let OpenedProxy { sockets, admin, runtime, logs, pid_file, memory, offered, state, .. } = opened;
+        let OpenedProxy {
+            sockets, admin, runtime, logs, pid_file, memory, offered, generations, state, ..
+        } = opened;
         report_denied_calls()?;
         let is_handed = !offered.is_empty();
         let (of_file, (config, discovered, known)) = (config, first_config(config, &state));
         let config = &config;
-        let (first, channels) =
-            FirstPlan::new(config, &memory, state.datagrams.as_ref().map(|before| before.generation))?;
+        let (first, channels) = FirstPlan::new(config, &memory, generations)?;
         let logs = AccessLogs::start(config, logs).map_err(StartError::AccessLog)?;
         first.use_addresses(&state, &known);
         let hand_over = first.hand_over(config, is_handed.then_some(&state));

@@ -19,6 +19,8 @@ pub struct DatagramShard {
     pub handed_over: Counter,
     /// Those that were lost on that way.
     pub handed_over_lost: Counter,
+    /// Datagrams for connections of a process before this one.
+    pub forwarded: Counter,
     /// Datagrams that the kernel has dropped since the buffer of a socket was full.
     pub dropped: Counter,
 }
@@ -33,6 +35,7 @@ pub struct DatagramStats {
     pub sent_runs: u64,
     pub handed_over: u64,
     pub handed_over_lost: u64,
+    pub forwarded: u64,
     pub dropped: u64,
 }
 
@@ -45,6 +48,7 @@ impl DatagramStats {
             sent_runs: shard.sent_runs.value(),
             handed_over: shard.handed_over.value(),
             handed_over_lost: shard.handed_over_lost.value(),
+            forwarded: shard.forwarded.value(),
             dropped: shard.dropped.value(),
         }
     }

@@ -121,17 +121,12 @@ fn bind_inet(
     Ok(BoundSockets { address: BoundAddress::Inet(addr), sockets, file: None })
 }
 
-/// Binds `count` sockets for datagrams to an address that connections are accepted at, with its port. `only_v6` as for those; `before` is the
-/// generation of the process that this one replaces, and how many sockets it has there.
+/// Binds `count` sockets for datagrams to an address that connections are accepted at, with its port, beside those that another process has handed
+/// over. `only_v6` as for those.
 ///
 /// # Errors
 /// Those of `bind(2)`.
-pub fn bind_datagrams(
-    addr: SocketAddr,
-    only_v6: bool,
-    count: usize,
-    before: Option<(u8, u32)>,
-) -> io::Result<Vec<OwnedFd>> {
+pub fn bind_datagrams(addr: SocketAddr, only_v6: bool, count: usize) -> io::Result<Vec<OwnedFd>> {
     let bind_one = |_| {
         let kind = Type::DGRAM.nonblocking().cloexec();
         let socket = socket2::Socket::new(Domain::for_address(addr), kind, None)?;
@@ -159,13 +154,14 @@ pub fn bind_datagrams(
             "the kernel gives UDP sockets little room, so that datagrams of QUIC are lost under load: set net.core.rmem_max and net.core.wmem_max to what is wanted"
         );
     }
-    let steering = sys::PacketSteering { sockets: u32::try_from(count).unwrap_or(u32::MAX), before };
-    if let Some(first) = sockets.first()
-        && let Err(error) = sys::steer_by_connection_id(first.as_fd(), steering)
-    {
+    Ok(sockets)
+}
+
+/// Has the kernel give datagrams to those sockets of an address that their connection IDs say. One of them is given; there are `count`.
+pub fn steer_datagrams(socket: BorrowedFd<'_>, count: usize) {
+    if let Err(error) = sys::steer_by_connection_id(socket, u32::try_from(count).unwrap_or(u32::MAX)) {
         tracing::debug!(%error, "datagrams of QUIC go to workers by addresses, and are handed over where that is wrong");
     }
-    Ok(sockets)
 }
 
 /// Has connections wait on a bound socket; on one where they do already, this changes how many may.

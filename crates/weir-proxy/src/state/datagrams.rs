@@ -1,18 +1,28 @@
-//! What workers share for connections of datagrams: the way of a datagram to the worker that has its connection, and the keys.
+//! What workers share for connections of datagrams: the way of a datagram to the worker that has its connection, the keys, and what the next process
+//! gets of both.
 //!
 //! There, and empty, in a build without HTTP/3, so that only this file knows the difference.
 
 #[cfg(feature = "http3")]
 use std::cell::RefCell;
 use std::fmt;
+use std::io;
 #[cfg(feature = "http3")]
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+#[cfg(feature = "http3")]
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 #[cfg(feature = "http3")]
 use quinn_proto::EcnCodepoint;
 #[cfg(feature = "http3")]
+use tokio::sync::Notify;
+#[cfg(feature = "http3")]
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
+#[cfg(feature = "http3")]
+use crate::net::quic::forwarding;
 #[cfg(feature = "http3")]
 use crate::net::quic::keys::QuicKeys;
 
@@ -20,12 +30,62 @@ use crate::net::quic::keys::QuicKeys;
 #[cfg(feature = "http3")]
 const WAITING_MAX: usize = 1024;
 
+/// What a process hands over so that its connections of datagrams go on.
+#[derive(Debug)]
+pub struct HandedGeneration {
+    /// By what its connection IDs are known.
+    pub ids: Vec<u8>,
+    /// Where it receives its datagrams from the process that has its sockets.
+    pub socket: OwnedFd,
+}
+
 /// How a worker reaches others with datagrams for their connections.
 pub struct DatagramRoutes {
     #[cfg(feature = "http3")]
     queues: Box<[Sender<ForeignDatagram>]>,
     #[cfg(feature = "http3")]
     pub(crate) keys: QuicKeys,
+    /// Where datagrams come from the process behind this one, once it has been offered everything.
+    #[cfg(feature = "http3")]
+    from_next: Mutex<Option<OwnedFd>>,
+    #[cfg(feature = "http3")]
+    succession: Succession,
+}
+
+/// That another process receives the datagrams.
+#[cfg(feature = "http3")]
+#[derive(Default)]
+pub(crate) struct Succession {
+    succeeded: OnceLock<Succeeded>,
+    happened: Notify,
+}
+
+/// At which addresses it does, and where it gives this one what is for connections of this one.
+#[cfg(feature = "http3")]
+pub(crate) struct Succeeded {
+    pub(crate) addresses: Vec<SocketAddr>,
+    pub(crate) from_next: Option<Arc<OwnedFd>>,
+}
+
+#[cfg(feature = "http3")]
+impl Succession {
+    /// Once it is so.
+    pub(crate) fn known(&self) -> Option<&Succeeded> {
+        self.succeeded.get()
+    }
+
+    /// Waits until it is so.
+    pub(crate) async fn wait(&self) -> &Succeeded {
+        loop {
+            let happened = self.happened.notified();
+            let mut happened = std::pin::pin!(happened);
+            happened.as_mut().enable();
+            match self.succeeded.get() {
+                Some(succeeded) => return succeeded,
+                None => happened.await,
+            }
+        }
+    }
 }
 
 impl fmt::Debug for DatagramRoutes {
@@ -46,45 +106,81 @@ impl fmt::Debug for DatagramInbox {
     }
 }
 
+#[cfg(feature = "http3")]
 impl DatagramRoutes {
-    /// Those of so many workers. `before` is the generation of the process that this one replaces.
+    /// Those of so many workers, behind processes that have connections still.
     ///
     /// # Errors
     /// When the system gives no random numbers.
-    #[cfg(feature = "http3")]
-    pub fn new(workers: usize, before: Option<u8>) -> Result<(Self, Vec<DatagramInbox>), rustls::Error> {
+    pub fn new(
+        workers: usize,
+        before: Vec<HandedGeneration>,
+    ) -> Result<(Self, Vec<DatagramInbox>), rustls::Error> {
         let (queues, inboxes): (Vec<_>, Vec<_>) = (0..workers).map(|_| channel(WAITING_MAX)).unzip();
         let inboxes = inboxes.into_iter().map(|inbox| DatagramInbox { datagrams: RefCell::new(inbox) });
-        let routes = Self { queues: queues.into(), keys: QuicKeys::random(before)? };
+        let before = before.into_iter().map(|HandedGeneration { ids, socket }| (ids, socket)).collect();
+        let routes = Self {
+            queues: queues.into(),
+            keys: QuicKeys::random(before)?,
+            from_next: Mutex::default(),
+            succession: Succession::default(),
+        };
         Ok((routes, inboxes.collect()))
     }
 
+    /// What the next process needs: of this one, and of those before it.
+    ///
+    /// # Errors
+    /// When the descriptors of the process end.
+    pub fn to_hand_over(&self) -> io::Result<Vec<HandedGeneration>> {
+        let (theirs, ours) = forwarding::pair()?;
+        self.from_next.lock().unwrap_or_else(PoisonError::into_inner).replace(ours);
+        let handed = self.keys.to_hand_over(theirs)?;
+        Ok(handed.into_iter().map(|(ids, socket)| HandedGeneration { ids, socket }).collect())
+    }
+
+    /// The next process receives at these addresses from now on.
+    pub fn leave_to_next(&self, addresses: Vec<SocketAddr>) {
+        let from_next = self.from_next.lock().unwrap_or_else(PoisonError::into_inner).take().map(Arc::new);
+        if self.succession.succeeded.set(Succeeded { addresses, from_next }).is_ok() {
+            self.succession.happened.notify_waiters();
+        }
+    }
+
+    /// That another process receives.
+    pub(crate) fn succession(&self) -> &Succession {
+        &self.succession
+    }
+
+    /// Hands a datagram to a worker; `false` when it is lost.
+    pub(crate) fn send(&self, worker: usize, datagram: ForeignDatagram) -> bool {
+        self.queues.get(worker).is_some_and(|queue| queue.try_send(datagram).is_ok())
+    }
+}
+
+#[cfg(not(feature = "http3"))]
+impl DatagramRoutes {
     /// Those of so many workers.
     ///
     /// # Errors
     /// None without HTTP/3.
-    #[cfg(not(feature = "http3"))]
-    pub fn new(workers: usize, _before: Option<u8>) -> Result<(Self, Vec<DatagramInbox>), rustls::Error> {
+    pub fn new(
+        workers: usize,
+        _before: Vec<HandedGeneration>,
+    ) -> Result<(Self, Vec<DatagramInbox>), rustls::Error> {
         Ok((Self {}, (0..workers).map(|_| DatagramInbox {}).collect()))
     }
 
-    /// The generation of this process in its connection IDs.
-    #[cfg(feature = "http3")]
-    pub fn generation(&self) -> Option<u8> {
-        Some(self.keys.generation())
+    /// There is nothing to hand over.
+    ///
+    /// # Errors
+    /// None without HTTP/3.
+    pub fn to_hand_over(&self) -> io::Result<Vec<HandedGeneration>> {
+        Ok(Vec::new())
     }
 
-    /// There is none without HTTP/3.
-    #[cfg(not(feature = "http3"))]
-    pub fn generation(&self) -> Option<u8> {
-        None
-    }
-
-    /// Hands a datagram to a worker; `false` when it is lost.
-    #[cfg(feature = "http3")]
-    pub(crate) fn send(&self, worker: usize, datagram: ForeignDatagram) -> bool {
-        self.queues.get(worker).is_some_and(|queue| queue.try_send(datagram).is_ok())
-    }
+    /// Changes nothing.
+    pub fn leave_to_next(&self, _addresses: Vec<SocketAddr>) {}
 }
 
 #[cfg(feature = "http3")]

@@ -19,14 +19,15 @@ use super::Acceptor;
 use crate::downstream::connection::datagrams::DatagramConnection;
 use crate::net::clock;
 use crate::net::peer::Peer;
-use crate::net::quic::endpoint::{DatagramArrival, HandedDatagram, QuicEndpoint, Refused};
+use crate::net::quic::endpoint::{DatagramArrival, QuicEndpoint, Refused};
+use crate::net::quic::forwarding::{ForwardedDatagram, ForwardedDatagrams, HandedDatagram};
 use crate::net::quic::keys::QuicKeys;
 use crate::net::quic::link::QuicLink;
 use crate::net::quic::tls::QuicTls;
 use crate::state::budgets::memory_guard::ConnectionAdmission;
 use crate::state::budgets::places::LimitReached;
 use crate::state::budgets::slow_heads::WaitForRoom;
-use crate::state::datagrams::ForeignDatagram;
+use crate::state::datagrams::{ForeignDatagram, Succeeded};
 use crate::state::shared::AcceptedConnection;
 use crate::state::snapshot::ListenerPlan;
 use crate::state::worker_config::LocalListener;
@@ -53,7 +54,8 @@ const HANDSHAKE_BYTES_MAX: usize = 16 * 1024;
 /// A socket of a worker for datagrams, until it is closed.
 pub(crate) struct ReceivingSocket {
     socket: Rc<DatagramSocket>,
-    receiving: tokio::task::JoinHandle<()>,
+    /// Receives on it, and on sockets of the same address that a process with more workers has left.
+    receiving: Vec<tokio::task::JoinHandle<()>>,
 }
 
 /// The socket, and the listener that it belongs to.
@@ -61,6 +63,8 @@ struct DatagramSocket {
     /// That of the address in the process: the same on all workers.
     id: u64,
     endpoint: Rc<QuicEndpoint>,
+    /// Further sockets of the address, on which it only receives.
+    beside: RefCell<Vec<Rc<QuicEndpoint>>>,
     port: u16,
     listener: RefCell<Rc<LocalListener>>,
     config: RefCell<EndpointConfig>,
@@ -127,6 +131,16 @@ impl DatagramSocket {
     }
 }
 
+impl DatagramSocket {
+    /// Receives nothing more, if another process does.
+    fn give_way(&self, succeeded: &Succeeded) {
+        if succeeded.addresses.contains(&self.endpoint.local()) {
+            self.endpoint.stop_receiving();
+            self.beside.borrow().iter().for_each(|beside| beside.stop_receiving());
+        }
+    }
+}
+
 impl ReceivingSocket {
     /// Receives on `socket`; `None` when that cannot be.
     pub(crate) fn open(
@@ -152,14 +166,33 @@ impl ReceivingSocket {
         let socket = Rc::new(DatagramSocket {
             id,
             endpoint: endpoint.ok()?,
+            beside: RefCell::default(),
             port,
             listener: RefCell::new(Rc::clone(listener)),
             config: RefCell::new(config),
             is_closed: Cell::new(false),
             dropped: Cell::new(0),
         });
+        if let Some(succeeded) = worker.shared.datagrams.succession().known() {
+            socket.give_way(succeeded);
+        }
         let receiving = worker.crash.spawn(receive(Rc::clone(acceptor), Rc::clone(&socket)));
-        Some(Self { socket, receiving })
+        Some(Self { socket, receiving: vec![receiving] })
+    }
+
+    /// Receives on one more socket of the same address.
+    fn also_receive(&mut self, acceptor: &Rc<Acceptor>, socket: Arc<OwnedFd>) {
+        let (worker, keys) = (&acceptor.worker, &acceptor.worker.shared.datagrams.keys);
+        let made = Arc::clone(&self.socket.config.borrow().made);
+        let counters = Arc::clone(&worker.shard.datagrams);
+        match QuicEndpoint::open(socket, keys, worker.index, made, counters) {
+            Ok(beside) => {
+                self.socket.beside.borrow_mut().push(Rc::clone(&beside));
+                let receiving = receive_beside(Rc::clone(acceptor), Rc::clone(&self.socket), beside);
+                self.receiving.push(worker.crash.spawn(receiving));
+            }
+            Err(error) => tracing::error!(%error, "a UDP socket cannot be used"),
+        }
     }
 
     /// Gives the socket to a listener, for the connections to come.
@@ -184,15 +217,21 @@ impl ReceivingSocket {
 
 impl Drop for ReceivingSocket {
     fn drop(&mut self) {
-        self.receiving.abort();
+        self.receiving.iter().for_each(tokio::task::JoinHandle::abort);
     }
 }
 
 /// Receives on one socket until it is dropped.
 async fn receive(acceptor: Rc<Acceptor>, socket: Rc<DatagramSocket>) {
+    let endpoint = Rc::clone(&socket.endpoint);
+    receive_beside(acceptor, socket, endpoint).await;
+}
+
+/// Receives on the socket of `receiving`, for the connections of `socket`.
+async fn receive_beside(acceptor: Rc<Acceptor>, socket: Rc<DatagramSocket>, receiving: Rc<QuicEndpoint>) {
     let mut room = QuicEndpoint::room();
     loop {
-        let received = std::future::poll_fn(|cx| socket.endpoint.poll_receive(cx, &mut room)).await;
+        let received = std::future::poll_fn(|cx| receiving.poll_receive(cx, &mut room)).await;
         // An error is that of an earlier send, as when a port is closed.
         let count = received.unwrap_or(0);
         socket.endpoint.take(&room, count, |arrival| match arrival {
@@ -208,6 +247,7 @@ async fn receive(acceptor: Rc<Acceptor>, socket: Rc<DatagramSocket>) {
 
 /// Takes datagrams that have come to other workers.
 pub(super) async fn take_datagrams(acceptor: Rc<Acceptor>) {
+    acceptor.worker.crash.spawn(give_way(Rc::clone(&acceptor)));
     while let Some(datagram) = acceptor.resources.datagrams.next().await {
         let ForeignDatagram { socket, from, to, ecn, bytes } = &datagram;
         let endpoint = {
@@ -224,7 +264,38 @@ pub(super) async fn take_datagrams(acceptor: Rc<Acceptor>) {
     }
 }
 
+/// Waits until another process receives the datagrams, and takes then from that one what is for connections of this one.
+async fn give_way(acceptor: Rc<Acceptor>) {
+    let datagrams = &acceptor.worker.shared.datagrams;
+    let succeeded = datagrams.succession().wait().await;
+    for receiving in &*acceptor.datagram_sockets.borrow() {
+        receiving.socket.give_way(succeeded);
+    }
+    // The first worker has the way; others get theirs from it.
+    let Some(from_next) = succeeded.from_next.as_ref().filter(|_| acceptor.worker.index == 0) else { return };
+    let Ok(mut forwarded) = ForwardedDatagrams::open(Arc::clone(from_next)) else { return };
+    while let Some(ForwardedDatagram { local, datagram }) = forwarded.next().await {
+        acceptor.take_forwarded(local, datagram);
+    }
+}
+
 impl Acceptor {
+    /// Takes a datagram that another process has received to the worker that has its connection.
+    fn take_forwarded(&self, local: SocketAddr, datagram: HandedDatagram<'_>) {
+        let Some(worker) = self.worker.shared.datagrams.keys.worker_of(datagram.bytes) else { return };
+        let of_address = {
+            let sockets = self.datagram_sockets.borrow();
+            let socket = sockets.iter().find(|receiving| receiving.socket.endpoint.local() == local);
+            socket.map(|receiving| (receiving.socket.id, Rc::clone(&receiving.socket.endpoint)))
+        };
+        let Some((id, endpoint)) = of_address else { return };
+        if worker != self.worker.index {
+            self.hand_over_datagram(worker, id, datagram);
+        } else if let Some(incoming) = endpoint.take_one(clock::now(), datagram) {
+            endpoint.ignore(incoming);
+        }
+    }
+
     /// Receives datagrams at an address from now on, or goes on for another listener.
     pub(super) fn open_datagram_socket(
         self: &Rc<Self>,
@@ -233,8 +304,9 @@ impl Acceptor {
         listener: &Rc<LocalListener>,
     ) {
         let mut sockets = self.datagram_sockets.borrow_mut();
-        match (sockets.iter().find(|receiving| receiving.socket.id == id), socket, port) {
-            (Some(receiving), ..) => receiving.give_to(listener),
+        match (sockets.iter_mut().find(|receiving| receiving.socket.id == id), socket, port) {
+            (Some(receiving), Some(socket), _) => receiving.also_receive(self, socket),
+            (Some(receiving), None, _) => receiving.give_to(listener),
             (None, Some(socket), Some(port)) => {
                 sockets.extend(ReceivingSocket::open(self, id, socket, port, listener));
             }

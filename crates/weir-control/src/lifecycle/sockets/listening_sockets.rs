@@ -4,13 +4,14 @@
 //! listener has another name now. New addresses are bound before anything else changes.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::{Arc, Weak};
 
 use weir_config::{Config, ListenAddress, Listener};
 
 use super::inherited_sockets::InheritedSockets;
-use crate::lifecycle::upgrade::handover::{AddressRole, HandedAddress, HandedDatagrams};
+use crate::lifecycle::upgrade::handover::{AddressRole, HandedAddress};
 use crate::start_error::StartError;
 use weir_proxy::net::listening::{self, BoundAddress, SocketFile};
 use weir_proxy::net::sys;
@@ -33,8 +34,8 @@ pub(crate) struct ListeningSockets {
     bound: u64,
     /// At the start: sockets of the supervisor.
     inherited: InheritedSockets,
-    /// At the start: where the process before receives datagrams.
-    before: Option<HandedDatagrams>,
+    /// At the start: sockets on which the process before receives datagrams.
+    handed_datagrams: Vec<(SocketAddr, Vec<OwnedFd>)>,
 }
 
 /// An address in use.
@@ -72,7 +73,7 @@ impl ListeningSockets {
     pub(crate) fn beginning_with(
         addresses: Vec<HandedAddress>,
         inherited: InheritedSockets,
-        before: Option<HandedDatagrams>,
+        handed_datagrams: Vec<(SocketAddr, Vec<OwnedFd>)>,
     ) -> Self {
         let bound = addresses.len() as u64;
         let open = addresses.into_iter().zip(1..).map(|(handed, id)| {
@@ -96,7 +97,7 @@ impl ListeningSockets {
                 is_inherited,
             }
         });
-        Self { open: open.collect(), bound, inherited, before }
+        Self { open: open.collect(), bound, inherited, handed_datagrams }
     }
 
     /// How many sockets of the first `handed` addresses that were ever bound are in use: of those of the process before.
@@ -125,20 +126,28 @@ impl ListeningSockets {
         self.open.iter().filter(|socket| !socket.receives_datagrams).map(hand).collect()
     }
 
-    /// Where datagrams are received, and by how many sockets each; `None` where they are not.
-    pub(crate) fn of_datagrams(&self, generation: Option<u8>) -> Option<HandedDatagrams> {
+    /// The sockets for datagrams, to be handed over.
+    ///
+    /// # Errors
+    /// When the descriptors of the process end.
+    pub(crate) fn datagrams_to_hand_over(&self) -> io::Result<Vec<(SocketAddr, Vec<OwnedFd>)>> {
         let of_datagrams = self.open.iter().filter(|socket| socket.receives_datagrams);
-        let mut sockets = 0;
-        let addresses = of_datagrams.filter_map(|socket| {
-            sockets = socket.sockets.len() as u32;
-            match socket.bound {
-                BoundAddress::Inet(addr) => Some(addr),
-                BoundAddress::Unix(_) => None,
-            }
+        let hand = |socket: &ListeningSocket| {
+            let BoundAddress::Inet(addr) = socket.bound else { return Ok(None) };
+            let open = socket.sockets.iter().filter_map(Weak::upgrade);
+            Ok(Some((addr, open.map(|socket| socket.try_clone()).collect::<io::Result<_>>()?)))
+        };
+        of_datagrams.filter_map(|socket| hand(socket).transpose()).collect()
+    }
+
+    /// Where datagrams are received.
+    pub(crate) fn datagram_addresses(&self) -> Vec<SocketAddr> {
+        let of_datagrams = self.open.iter().filter(|socket| socket.receives_datagrams);
+        let addresses = of_datagrams.filter_map(|socket| match socket.bound {
+            BoundAddress::Inet(addr) => Some(addr),
+            BoundAddress::Unix(_) => None,
         });
-        let addresses: Vec<_> = addresses.collect();
-        let generation = generation.filter(|_| !addresses.is_empty())?;
-        Some(HandedDatagrams { generation, sockets, addresses })
+        addresses.collect()
     }
 
     /// Binds the addresses of `config` that are not in use yet.
@@ -218,6 +227,7 @@ impl ListeningSockets {
         opened: &mut Self,
         assignments: &mut [Vec<SocketAssignment>],
     ) -> Result<(), StartError> {
+        let workers = assignments.len();
         let accepting = opened.open.clone();
         for beside in accepting {
             let BoundAddress::Inet(addr) = beside.bound else { continue };
@@ -229,10 +239,9 @@ impl ListeningSockets {
                 None if config.listeners[place].http3.is_none() => continue,
                 None => {
                     let is_for_all = matches!(beside.address, ListenAddress::AllTcp { .. });
-                    let before = self.before.as_ref().filter(|before| before.addresses.contains(&addr));
-                    let before = before.map(|before| (before.generation, before.sockets));
-                    let workers = assignments.len();
-                    let bound = listening::bind_datagrams(addr, !is_for_all, workers, before);
+                    let handed = self.handed_datagrams.iter().find(|(of, _)| *of == addr);
+                    let handed = handed.map_or(&[][..], |(_, sockets)| sockets);
+                    let bound = bind_datagrams(addr, !is_for_all, workers, handed);
                     let listener = &config.listeners[place];
                     let bound = bound.map_err(|error| {
                         let error = io::Error::new(error.kind(), format!("UDP, for HTTP/3: {error}"));
@@ -244,10 +253,17 @@ impl ListeningSockets {
                     (opened.bound, sockets, weak)
                 }
             };
-            let (mut sockets, port) = (sockets.into_iter(), Some(addr.port()));
+            let port = Some(addr.port());
+            let mut sockets = sockets.into_iter();
             for assignments in assignments.iter_mut() {
                 let (receives_datagrams, socket) = (true, sockets.next());
                 assignments.push(SocketAssignment { id, listener: place, port, receives_datagrams, socket });
+            }
+            // Of a process with more workers: all are received on, since the kernel gives each its share.
+            for (at, socket) in sockets.enumerate() {
+                let (receives_datagrams, socket) = (true, Some(socket));
+                let more = SocketAssignment { id, listener: place, port, receives_datagrams, socket };
+                assignments[at % workers].push(more);
             }
             let (file, handed) = (None, Vec::new());
             let (receives_datagrams, is_inherited) = (true, false);
@@ -386,6 +402,21 @@ impl ListeningSocket {
             (_, BoundAddress::Unix(path)) => ListenAddress::Unix(path.clone()),
         }
     }
+}
+
+/// Sockets for datagrams at an address: those that the process before has handed over, and as many more as there are workers beyond.
+fn bind_datagrams(
+    addr: SocketAddr,
+    only_v6: bool,
+    workers: usize,
+    handed: &[OwnedFd],
+) -> io::Result<Vec<OwnedFd>> {
+    let mut sockets: Vec<OwnedFd> = handed.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?;
+    sockets.extend(listening::bind_datagrams(addr, only_v6, workers.saturating_sub(sockets.len()))?);
+    if let Some(first) = sockets.first() {
+        listening::steer_datagrams(first.as_fd(), sockets.len());
+    }
+    Ok(sockets)
 }
 
 fn cannot_bind(listener: &Listener, address: &ListenAddress, error: io::Error) -> StartError {

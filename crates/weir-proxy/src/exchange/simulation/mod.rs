@@ -175,7 +175,7 @@ pub(crate) fn worker(config: &weir_config::Config, servers: &[usize], seed: u64)
         buffers_max: snapshot.process.buffers_max,
         loads: Box::new([crate::state::shared::Load::default()]),
         hand_over: Box::new([]),
-        datagrams: DatagramRoutes::new(1, None).expect("there are random numbers").0,
+        datagrams: DatagramRoutes::new(1, Vec::new()).expect("there are random numbers").0,
         room_requests: Box::new([]),
         connections: weir_traffic::limit::ConnectionCount::new(u32::MAX),
         passwords: Arc::default(),

@@ -42,6 +42,16 @@ impl IdKey {
         self.generation
     }
 
+    /// What another process needs to know its IDs.
+    pub(super) fn to_bytes(self) -> Vec<u8> {
+        std::iter::once(self.generation).chain(self.key).collect()
+    }
+
+    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (generation, key) = bytes.split_first()?;
+        Some(Self { key: key.try_into().ok()?, generation: *generation })
+    }
+
     fn hash(&self, bytes: &[u8]) -> [u8; LEN - HASHED_LEN] {
         let mut hasher = SipHasher13::new_with_key(&self.key);
         hasher.write(bytes);

@@ -2,16 +2,17 @@
 
 use std::cell::RefCell;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::BytesMut;
-use quinn_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, EcnCodepoint, Incoming, ServerConfig};
+use quinn_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, Incoming, ServerConfig};
 use weir_observe::DatagramShard;
 
+use super::forwarding::HandedDatagram;
 use super::keys::QuicKeys;
 use super::link::QuicLink;
 use super::socket::QuicSocket;
@@ -38,15 +39,6 @@ pub(crate) enum DatagramArrival<'a> {
     New(Box<Incoming>),
     /// The connection is one of another worker: its packet has come here, since its client has another address now.
     Foreign(usize, HandedDatagram<'a>),
-}
-
-/// A datagram for a connection of another worker.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct HandedDatagram<'a> {
-    pub(crate) from: SocketAddr,
-    pub(crate) to: Option<IpAddr>,
-    pub(crate) ecn: Option<EcnCodepoint>,
-    pub(crate) bytes: &'a [u8],
 }
 
 /// Why a client that begins is not served now.
@@ -84,6 +76,16 @@ impl QuicEndpoint {
     /// Datagrams that the kernel has dropped so far since the buffer of the socket was full.
     pub(crate) fn dropped(&self) -> u32 {
         self.socket.udp.dropped()
+    }
+
+    /// The address of the socket.
+    pub(crate) fn local(&self) -> SocketAddr {
+        self.socket.udp.local()
+    }
+
+    /// Receives nothing more on the socket, on which another process does: only sends.
+    pub(crate) fn stop_receiving(&self) {
+        self.socket.stop_receiving();
     }
 
     /// Whether there are connections on it.
@@ -126,6 +128,14 @@ impl QuicEndpoint {
                         ));
                     }
                     None => {
+                        let is_passed_on = self.keys.earlier_process_of(datagram).map(|earlier| {
+                            let datagram = HandedDatagram { from, to, ecn, bytes: datagram };
+                            self.socket.counters.forwarded.increment();
+                            earlier.send(datagram, self.socket.udp.local())
+                        });
+                        if is_passed_on.is_some() {
+                            continue;
+                        }
                         let datagram = HandedDatagram { from, to, ecn, bytes: datagram };
                         if let Some(incoming) = self.take_one(now, datagram) {
                             arrived(DatagramArrival::New(Box::new(incoming)));

@@ -1,6 +1,8 @@
 //! The keys of a process for QUIC: of connection IDs, stateless resets, and tokens.
 
 use std::fmt;
+use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +11,7 @@ use quinn_proto::ValidationTokenConfig;
 use quinn_proto::crypto::HandshakeTokenKey;
 
 use super::connection_ids::IdKey;
+use super::forwarding::EarlierProcess;
 use super::used_tokens::UsedTokens;
 
 /// Bytes that all keys are made of.
@@ -25,6 +28,7 @@ pub struct QuicKeys {
     pub(super) resets: Arc<hmac::Key>,
     tokens: Arc<hkdf::Prk>,
     used_tokens: Arc<UsedTokens>,
+    earlier: Arc<[EarlierProcess]>,
 }
 
 impl fmt::Debug for QuicKeys {
@@ -34,19 +38,22 @@ impl fmt::Debug for QuicKeys {
 }
 
 impl QuicKeys {
-    /// New ones, of another generation than that of the process before.
+    /// New ones, of another generation than those of `earlier`: processes that have connections still, by what they have handed over.
     ///
     /// # Errors
     /// When the system gives no random numbers.
-    pub fn random(before: Option<u8>) -> Result<Self, rustls::Error> {
+    pub(crate) fn random(earlier: Vec<(Vec<u8>, OwnedFd)>) -> Result<Self, rustls::Error> {
+        let earlier: Arc<[EarlierProcess]> = earlier
+            .into_iter()
+            .filter_map(|(ids, socket)| Some(EarlierProcess { ids: IdKey::from_bytes(&ids)?, socket }))
+            .collect();
         let mut secret = [0; SECRET_LEN];
         rand::fill(&mut secret).map_err(|_| rustls::Error::FailedToGetRandomBytes)?;
-        let mut generation = [0];
-        rand::fill(&mut generation).map_err(|_| rustls::Error::FailedToGetRandomBytes)?;
-        let generation = match before {
-            Some(before) if before == generation[0] => before.wrapping_add(1),
-            _ => generation[0],
-        };
+        let mut random = [0];
+        rand::fill(&mut random).map_err(|_| rustls::Error::FailedToGetRandomBytes)?;
+        let is_free = |generation: &u8| earlier.iter().all(|one| one.ids.generation() != *generation);
+        let mut generations = (0..=u8::MAX).map(|step| random[0].wrapping_add(step));
+        let generation = generations.find(is_free).unwrap_or(random[0]);
         let master = hkdf::Salt::new(hkdf::HKDF_SHA256, b"weir quic").extract(&secret);
         let key = hmac::Key::new(hmac::HMAC_SHA256, &secret);
         let derived = |purpose: &[u8]| hmac::sign(&key, purpose);
@@ -56,6 +63,7 @@ impl QuicKeys {
             resets: Arc::new(hmac::Key::new(hmac::HMAC_SHA256, derived(b"resets").as_ref())),
             tokens: Arc::new(master),
             used_tokens: Arc::new(UsedTokens::new()),
+            earlier,
         })
     }
 
@@ -71,9 +79,20 @@ impl QuicKeys {
         config
     }
 
-    /// The generation that its connection IDs say.
-    pub(crate) fn generation(&self) -> u8 {
-        self.ids.generation()
+    /// What the next process needs to know of this one, whose datagrams it gives to `socket`, and of those before this one.
+    ///
+    /// # Errors
+    /// When the descriptors of the process end.
+    pub(crate) fn to_hand_over(&self, socket: OwnedFd) -> io::Result<Vec<(Vec<u8>, OwnedFd)>> {
+        let before =
+            self.earlier.iter().map(|before| Ok((before.ids.to_bytes(), before.socket.try_clone()?)));
+        let own = (self.ids.to_bytes(), socket);
+        before.chain([Ok(own)]).collect()
+    }
+
+    /// The process before this one that has the connection of a datagram.
+    pub(super) fn earlier_process_of(&self, datagram: &[u8]) -> Option<&EarlierProcess> {
+        self.earlier.iter().find(|process| process.has(datagram))
     }
 
     /// The worker whose connection a datagram is for; `None` where no connection of this process has such an ID.

@@ -9,4 +9,5 @@ pub(crate) mod udp;
 pub(crate) mod tls;
 pub mod keys;
 mod used_tokens;
+pub(crate) mod forwarding;
 mod connection_ids;

@@ -77,6 +77,14 @@ impl QuicSocket {
         self.udp.poll_receive(cx, room)
     }
 
+    /// Receives nothing more.
+    pub(super) fn stop_receiving(&self) {
+        self.udp.stop_receiving();
+        if let Some(task) = self.receiving.take() {
+            task.wake();
+        }
+    }
+
     /// Sends datagrams; `false` when the socket takes none now.
     pub(super) fn send(&self, transmit: &Transmit, bytes: &[u8]) -> bool {
         let is_sent = self.udp.send(transmit, bytes);

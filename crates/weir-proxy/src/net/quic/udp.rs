@@ -1,5 +1,6 @@
 //! A UDP socket of QUIC: many datagrams with one system call, both ways.
 
+use std::cell::{Cell, RefCell};
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
@@ -25,7 +26,10 @@ pub(super) const SEND_BYTES_MAX: usize = 65_000;
 /// A socket that is bound, in the event loop of its worker.
 #[derive(Debug)]
 pub(super) struct UdpSocket {
-    socket: AsyncFd<Arc<OwnedFd>>,
+    socket: Arc<OwnedFd>,
+    /// `None` when nothing is to be known of it any more.
+    events: RefCell<Option<AsyncFd<Arc<OwnedFd>>>>,
+    is_receiving: Cell<bool>,
     state: UdpSocketState,
     local: SocketAddr,
 }
@@ -73,8 +77,8 @@ impl UdpSocket {
         sys::set_no_timestamps(std::os::fd::AsFd::as_fd(&socket))?;
         let local = socket2::SockRef::from(&socket).local_addr()?;
         let local = local.as_socket().ok_or(io::ErrorKind::Unsupported)?;
-        let socket = sys::watch_shared(socket, Interest::READABLE | Interest::WRITABLE)?;
-        Ok(Self { socket, state, local })
+        let events = sys::watch_shared(Arc::clone(&socket), Interest::READABLE | Interest::WRITABLE)?;
+        Ok(Self { socket, events: RefCell::new(Some(events)), is_receiving: Cell::new(true), state, local })
     }
 
     /// The address that it is bound to.
@@ -84,7 +88,7 @@ impl UdpSocket {
 
     /// Datagrams that the kernel has dropped so far since the buffer was full.
     pub(super) fn dropped(&self) -> u32 {
-        sys::dropped(std::os::fd::AsFd::as_fd(self.socket.get_ref()))
+        sys::dropped(std::os::fd::AsFd::as_fd(&*self.socket))
     }
 
     /// Whether packets may be larger than the path takes.
@@ -103,16 +107,28 @@ impl UdpSocket {
         cx: &mut Context<'_>,
         room: &mut ReceiveRoom,
     ) -> Poll<io::Result<usize>> {
-        loop {
-            let mut ready = ready!(self.socket.poll_read_ready(cx))?;
+        let events = self.events.borrow();
+        let Some(events) = &*events else { return Poll::Pending };
+        while self.is_receiving.get() {
+            let mut ready = ready!(events.poll_read_ready(cx))?;
             let mut chunks = room.bytes.chunks_mut(MESSAGE_BYTES_MAX);
             let mut slices: [IoSliceMut<'_>; MESSAGES_MAX] =
                 std::array::from_fn(|_| IoSliceMut::new(chunks.next().unwrap_or_default()));
-            match self.state.recv(self.socket.get_ref().into(), &mut slices, &mut room.metas) {
+            match self.state.recv((&*self.socket).into(), &mut slices, &mut room.metas) {
                 Ok(count) => return Poll::Ready(Ok(count)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
                 Err(error) => return Poll::Ready(Err(error)),
             }
+        }
+        Poll::Pending
+    }
+
+    /// Receives nothing more: what comes is for another process, which has the socket as well.
+    pub(super) fn stop_receiving(&self) {
+        if self.is_receiving.replace(false) {
+            // Otherwise every datagram would wake the worker. The kernel knows a descriptor once.
+            drop(self.events.take());
+            self.events.replace(sys::watch_shared(Arc::clone(&self.socket), Interest::WRITABLE).ok());
         }
     }
 
@@ -125,15 +141,17 @@ impl UdpSocket {
             segment_size: transmit.segment_size,
             src_ip: transmit.src_ip.map(|ip| self.reachable(SocketAddr::new(ip, 0)).ip()),
         };
-        let sent = self.state.try_send(self.socket.get_ref().into(), &transmit);
+        let sent = self.state.try_send((&*self.socket).into(), &transmit);
         !sent.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
     }
 
     /// Waits until the socket takes datagrams again.
     pub(super) fn poll_room(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let mut polled = [rustix::event::PollFd::new(self.socket.get_ref(), rustix::event::PollFlags::OUT)];
+        let mut polled = [rustix::event::PollFd::new(&*self.socket, rustix::event::PollFlags::OUT)];
+        let events = self.events.borrow();
+        let Some(events) = &*events else { return Poll::Ready(()) };
         loop {
-            let Ok(mut ready) = ready!(self.socket.poll_write_ready(cx)) else { return Poll::Ready(()) };
+            let Ok(mut ready) = ready!(events.poll_write_ready(cx)) else { return Poll::Ready(()) };
             if rustix::event::poll(&mut polled, Some(&rustix::event::Timespec::default())) != Ok(0) {
                 return Poll::Ready(());
             }

@@ -81,62 +81,28 @@ pub(crate) fn set_no_timestamps(fd: BorrowedFd<'_>) -> io::Result<()> {
     set_option(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 0)
 }
 
-/// To which sockets of a group packets of QUIC go: those of this process, and before them those of the process that it replaces, which still has
-/// connections of the generation before.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PacketSteering {
-    /// How many sockets of this process the group has.
-    pub(crate) sockets: u32,
-    /// The generation of the process before, and how many sockets of it are before those of this one.
-    pub(crate) before: Option<(u8, u32)>,
-}
-
-/// Has the kernel give each packet of QUIC to that socket of a group which its connection ID says (socket(7), `SO_ATTACH_REUSEPORT_CBPF`): the first byte
-/// is the generation, the second one the worker. The group is that of `fd`, in the order in which its sockets were bound. The first packets of a client
-/// have an ID of its own, by which they go to any worker of this process, all to the same.
+/// Has the kernel give each packet of QUIC to that socket of a group which its connection ID says (socket(7), `SO_ATTACH_REUSEPORT_CBPF`), of `sockets` in
+/// all: the second byte is the worker. The group is that of `fd`, in the order in which its sockets were bound. The first packets of a client have an ID of
+/// its own, by which they go to any worker, all to the same.
 ///
 /// # Errors
 /// Those of `setsockopt(2)`; the kernel then chooses by addresses.
-pub(crate) fn steer_by_connection_id(fd: BorrowedFd<'_>, steering: PacketSteering) -> io::Result<()> {
-    /// The first byte of a packet with a long header has this bit (RFC 8999 section 5.1), and none of these if it is the first of a client (RFC 9000
-    /// section 17.2).
+pub(crate) fn steer_by_connection_id(fd: BorrowedFd<'_>, sockets: u32) -> io::Result<()> {
+    /// The first byte of a packet with a long header has this bit (RFC 8999 section 5.1).
     const IS_LONG: u32 = 0x80;
-    const LONG_TYPE: u32 = 0x30;
     /// Where the connection ID begins: behind the first byte, or behind that, a version and a length.
     const SHORT: u32 = 1;
     const LONG: u32 = 6;
-    // More than a byte says: no process is before this one.
-    let (generation, before) = steering.before.map_or((256, 0), |(old, count)| (u32::from(old), count));
     let step = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };
     let load = |at: u32| step(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, 0, at);
-    let test = |code: u32, k: u32, jt: u8, jf: u8| step(libc::BPF_JMP | code | libc::BPF_K, jt, jf, k);
-    let jump = |steps: u32| step(libc::BPF_JMP | libc::BPF_JA, 0, 0, steps);
-    let count = |code: u32, k: u32| step(libc::BPF_ALU | code | libc::BPF_K, 0, 0, k);
-    let give = step(libc::BPF_RET | libc::BPF_A, 0, 0, 0);
     let mut program = [
         load(0),
-        test(libc::BPF_JSET, IS_LONG, 0, 6),
-        // A long header.
-        count(libc::BPF_AND, LONG_TYPE),
-        test(libc::BPF_JEQ, 0, 2, 0),
-        load(LONG),
-        test(libc::BPF_JEQ, generation, 8, 0),
+        step(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, 0, 2, IS_LONG),
         load(LONG + 1),
-        jump(3),
-        // A short header.
-        load(SHORT),
-        test(libc::BPF_JEQ, generation, 6, 0),
+        step(libc::BPF_JMP | libc::BPF_JA, 0, 0, 1),
         load(SHORT + 1),
-        // To this process.
-        count(libc::BPF_MOD, steering.sockets.max(1)),
-        count(libc::BPF_ADD, before),
-        give,
-        // To the process before, by a long and by a short header.
-        load(LONG + 1),
-        jump(1),
-        load(SHORT + 1),
-        count(libc::BPF_MOD, before.max(1)),
-        give,
+        step(libc::BPF_ALU | libc::BPF_MOD | libc::BPF_K, 0, 0, sockets.max(1)),
+        step(libc::BPF_RET | libc::BPF_A, 0, 0, 0),
     ];
     let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
     // SAFETY: the descriptor is open for the life of the borrow, and the kernel copies the program, whose length and address are those of a live
@@ -175,7 +141,6 @@ fn set_option(fd: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int, value: 
 
 /// Gives a socket buffers of so many bytes each way, beyond what the system lets others have, where the process may do that (`CAP_NET_ADMIN`,
 /// socket(7)).
-#[cfg(feature = "http3")]
 pub(crate) fn force_buffers(fd: BorrowedFd<'_>, bytes: usize) {
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     for option in [libc::SO_RCVBUFFORCE, libc::SO_SNDBUFFORCE] {

@@ -3,12 +3,12 @@
 use rustix::process::Signal;
 
 use crate::harness::http2::start_with_tls;
-use crate::harness::http3::Http3Client;
+use crate::harness::http3::{Http3Client, PendingResponse};
 use crate::harness::scripts::{echo, echo_gated};
 use crate::harness::tls::WEB_TLS;
 use crate::harness::{CertificateAuthority, Gate, ReservedAddress, Weir, config_with, eventually};
 
-const HTTP3: &str = "listener.web.http3 = {}\n";
+pub(super) const HTTP3: &str = "listener.web.http3 = {}\n";
 
 #[test]
 fn a_stop_finishes_what_was_taken() {
@@ -83,6 +83,40 @@ fn an_upgrade_loses_no_request() {
     }
     gate.open();
     for (client, held) in clients.iter_mut().zip(held) {
+        assert_eq!(client.response(held).text(), "/held");
+    }
+}
+
+/// Each process has connections that go on, whatever ends first, and however many workers the next one has.
+#[test]
+fn connections_of_four_processes_go_on() {
+    let gate = Gate::new();
+    let origin = echo_gated(&gate, "/held");
+    let authority = CertificateAuthority::new();
+    let config = |workers: usize| {
+        config_with(&[origin.named("a")], &format!("process.workers = {workers}\n{WEB_TLS}{HTTP3}"))
+    };
+    let mut weir = Weir::start_in(authority.folder_for_web(), &config(2));
+    let mut waiting: Vec<(Http3Client, PendingResponse)> = Vec::new();
+    for workers in [Some(1), Some(3), Some(2), None] {
+        for _ in 0..4 {
+            let mut client = Http3Client::connect(weir.web(), &authority);
+            let held = client.send("GET", "/held", b"");
+            assert_eq!(client.get("/now").text(), "/now");
+            waiting.push((client, held));
+        }
+        if let Some(workers) = workers {
+            weir.write_config(&config(workers));
+            weir.upgrade();
+        }
+    }
+    // Connections of the second process end before those of the first.
+    waiting.rotate_left(4);
+    for (client, _) in &mut waiting {
+        client.rebind();
+    }
+    gate.open();
+    for (mut client, held) in waiting {
         assert_eq!(client.response(held).text(), "/held");
     }
 }

@@ -2,5 +2,6 @@
 
 mod messages;
 mod connections;
+mod surviving;
 mod early;
 mod arriving;

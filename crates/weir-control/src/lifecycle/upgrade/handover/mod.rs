@@ -8,6 +8,7 @@ mod channel;
 mod state;
 mod tables;
 
+use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::str::FromStr as _;
@@ -19,12 +20,13 @@ use weir_config::ListenAddress;
 use super::running_requests::RunningRequests;
 pub(crate) use channel::Channel;
 pub use state::HandedFragments;
-pub(crate) use state::{HandedAgent, HandedChange, HandedDatagrams, HandedHealth, HandedMode, HandedState};
+pub(crate) use state::{HandedAgent, HandedChange, HandedHealth, HandedMode, HandedState};
 pub(crate) use tables::{
     ENTRIES_MAX, HandedCookies, HandedEjection, HandedRate, HandedTable, HandedTables, HandedTickets,
     LearnedOf,
 };
 use weir_proxy::net::listening::BoundAddress;
+use weir_proxy::state::datagrams::HandedGeneration;
 
 /// Changes when a process cannot understand the offer of an earlier one any more.
 const PROTOCOL: u32 = 1;
@@ -36,7 +38,17 @@ const SOCKETS_MAX: usize = 1 << 20;
 #[derive(Debug, Default)]
 pub struct Handover {
     pub(crate) addresses: Vec<HandedAddress>,
+    pub(crate) datagrams: HandedDatagrams,
     pub(crate) state: HandedState,
+}
+
+/// Where datagrams are received, and what the next process needs so that their connections go on.
+#[derive(Debug, Default)]
+pub(crate) struct HandedDatagrams {
+    /// The sockets of each address.
+    pub(crate) sockets: Vec<(SocketAddr, Vec<OwnedFd>)>,
+    /// Of the process itself, and of those before it.
+    pub(crate) generations: Vec<HandedGeneration>,
 }
 
 impl Handover {
@@ -81,6 +93,9 @@ pub(crate) enum AddressRole {
 pub struct Takeover {
     /// How many sockets of each address it uses, in the order of the offer.
     pub(crate) sockets: Vec<usize>,
+    /// Where it receives datagrams on the sockets that it was given.
+    #[serde(default)]
+    pub(crate) datagrams: Vec<SocketAddr>,
     /// Its version.
     pub version: String,
 }
@@ -109,7 +124,18 @@ pub enum HandoverError {
 struct Offer {
     protocol: u32,
     addresses: Vec<OfferedAddress>,
+    /// Sockets for datagrams follow behind those: of each address, then one of each process.
+    #[serde(default)]
+    datagrams: OfferedDatagrams,
     state: HandedState,
+}
+
+/// What there is for datagrams.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct OfferedDatagrams {
+    addresses: Vec<(SocketAddr, usize)>,
+    /// By what the connection IDs of each process are known.
+    generations: Vec<Vec<u8>>,
 }
 
 /// An address of the offer; as many sockets follow.
@@ -141,6 +167,22 @@ struct Confirmation {
     running: Vec<RunningRequests>,
 }
 
+impl HandedDatagrams {
+    fn offered(&self) -> OfferedDatagrams {
+        OfferedDatagrams {
+            addresses: self.sockets.iter().map(|(addr, sockets)| (*addr, sockets.len())).collect(),
+            generations: self.generations.iter().map(|generation| generation.ids.clone()).collect(),
+        }
+    }
+
+    /// In the order in which they are offered.
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        let sockets = self.sockets.iter().flat_map(|(_, sockets)| sockets);
+        let of_processes = self.generations.iter().map(|generation| &generation.socket);
+        sockets.chain(of_processes).map(OwnedFd::as_fd).collect()
+    }
+}
+
 /// The end of the running process.
 #[derive(Debug)]
 pub struct HandoverGiver(Channel);
@@ -170,12 +212,14 @@ impl HandoverGiver {
         self.0.send(&Offer {
             protocol: PROTOCOL,
             addresses: addresses.collect(),
+            datagrams: handover.datagrams.offered(),
             state: handover.state.clone(),
         })?;
         for handed in &handover.addresses {
             let sockets: Vec<BorrowedFd<'_>> = handed.sockets.iter().map(OwnedFd::as_fd).collect();
             self.0.send_descriptors(&sockets)?;
         }
+        self.0.send_descriptors(&handover.datagrams.descriptors())?;
         match self.0.receive()? {
             Reply::Ready(taken) if taken.sockets.len() == handover.addresses.len() => Ok(taken),
             Reply::Ready(taken) => {
@@ -220,7 +264,7 @@ impl HandoverReceiver {
     /// # Errors
     /// When the running process is of a version that this one does not understand, or has ended.
     pub fn receive(&self) -> Result<Handover, HandoverError> {
-        let Offer { protocol, addresses, state } = self.0.receive()?;
+        let Offer { protocol, addresses, datagrams, state } = self.0.receive()?;
         if protocol != PROTOCOL {
             return Err(HandoverError::Protocol(protocol));
         }
@@ -245,7 +289,23 @@ impl HandoverReceiver {
                 is_inherited: offered.is_inherited,
             });
         }
-        Ok(Handover { addresses: handed, state })
+        let datagrams = self.receive_datagrams(datagrams)?;
+        Ok(Handover { addresses: handed, datagrams, state })
+    }
+
+    fn receive_datagrams(&self, offered: OfferedDatagrams) -> Result<HandedDatagrams, HandoverError> {
+        let counts = offered.addresses.iter().map(|(_, count)| *count);
+        if let Some(count) = counts.clone().find(|count| *count > SOCKETS_MAX) {
+            return Err(HandoverError::Invalid(format!("{count} sockets")));
+        }
+        let count = counts.sum::<usize>() + offered.generations.len();
+        let mut descriptors = self.0.receive_descriptors(count)?.into_iter();
+        let sockets = offered.addresses.into_iter();
+        let sockets =
+            sockets.map(|(addr, count)| (addr, descriptors.by_ref().take(count).collect())).collect();
+        let generations = offered.generations.into_iter().zip(descriptors);
+        let generations = generations.map(|(ids, socket)| HandedGeneration { ids, socket }).collect();
+        Ok(HandedDatagrams { sockets, generations })
     }
 
     /// Tells the running process that this one accepts connections, and waits until that one does not any more; gives what runs there still.

@@ -3,7 +3,6 @@
 //! Servers are named as in the config, so that it holds for the next config as far as that has them.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::str::FromStr as _;
 
 use serde::{Deserialize, Serialize};
@@ -53,19 +52,6 @@ pub(crate) struct HandedState {
     pub(crate) taken_at_ns: u64,
     #[serde(default)]
     pub(crate) tables: HandedTables,
-    /// Its sockets for datagrams, which it keeps.
-    #[serde(default)]
-    pub(crate) datagrams: Option<HandedDatagrams>,
-}
-
-/// Where the process before receives datagrams of its connections until they end.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct HandedDatagrams {
-    /// What its connection IDs begin with.
-    pub(crate) generation: u8,
-    /// Its sockets at each address.
-    pub(crate) sockets: u32,
-    pub(crate) addresses: Vec<SocketAddr>,
 }
 
 /// The fragments of a config that a store has, as far as they are in use.

@@ -237,6 +237,8 @@ pub(super) const FAMILIES: &[Family] = families! {
         |samples, worker| samples.value(worker.datagrams.handed_over);
     "weir_worker_datagrams_handed_over_lost_total" Counter Worker, "Those that were lost on that way, since too many waited.",
         |samples, worker| samples.value(worker.datagrams.handed_over_lost);
+    "weir_worker_datagrams_forwarded_total" Counter Worker, "Datagrams of QUIC for connections of a process that this one has replaced, which got them.",
+        |samples, worker| samples.value(worker.datagrams.forwarded);
     "weir_worker_datagrams_dropped_total" Counter Worker, "Datagrams that the kernel has dropped since the buffer of a UDP socket was full: see net.core.rmem_max.",
         |samples, worker| samples.value(worker.datagrams.dropped);
 };

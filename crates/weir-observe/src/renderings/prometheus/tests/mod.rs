@@ -368,7 +368,7 @@ fn every_counter_of_the_shards_is_shown() {
     let text = rendered(&small_fixture());
     let families = read(&text);
     for (part, fields) in [
-        ("worker", 37),
+        ("worker", 38),
         ("trace", 3),
         ("listener", 35),
         ("upstream", 26),
