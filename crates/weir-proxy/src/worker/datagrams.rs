@@ -22,7 +22,7 @@ use crate::net::peer::Peer;
 use crate::net::quic::endpoint::{DatagramArrival, QuicEndpoint, Refused};
 use crate::net::quic::forwarding::{ForwardedDatagram, ForwardedDatagrams, HandedDatagram};
 use crate::net::quic::keys::QuicKeys;
-use crate::net::quic::link::QuicLink;
+use crate::net::quic::link::{QuicLink, STREAMS_AT_FIRST};
 use crate::net::quic::tls::QuicTls;
 use crate::state::budgets::memory_guard::ConnectionAdmission;
 use crate::state::budgets::places::LimitReached;
@@ -107,7 +107,7 @@ impl EndpointConfig {
 fn transport(http3: &ListenerHttp3) -> TransportConfig {
     let mut config = TransportConfig::default();
     config
-        .max_concurrent_bidi_streams(http3.streams_max.into())
+        .max_concurrent_bidi_streams(http3.streams_max.min(STREAMS_AT_FIRST).into())
         .max_concurrent_uni_streams(PLAIN_STREAMS_MAX.into())
         .max_idle_timeout(IdleTimeout::try_from(SILENCE_MAX).ok())
         .stream_receive_window(STREAM_WINDOW.into())

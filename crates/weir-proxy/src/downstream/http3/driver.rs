@@ -23,12 +23,16 @@ use crate::downstream::stream_driver::{ClientFault, ConnectionEnd, EndReason, St
 use crate::downstream::transport::{DatagramTransport, Transport as _};
 use crate::net::buffer::BufferStock;
 use crate::net::clock::{self, Instant};
+use crate::net::quic::link::STREAMS_AT_FIRST;
 use crate::state::budgets::inbox_budget::InboxBudget;
 use crate::state::snapshot::ListenerPlan;
 
 /// The dynamic table of clients, in bytes, and how many heads may wait for it at once (RFC 9204 section 5).
 const TABLE_BYTES_MAX: u64 = 4_096;
 const BLOCKED_MAX: u64 = 16;
+
+/// With how many requests a client may have as many open at once as the config says.
+const STREAMS_FEW: u64 = 4;
 
 /// How long a connection with streams is silent before it shows that it is there: less than networks keep the way of a silent one open.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
@@ -57,6 +61,8 @@ pub(crate) struct Http3Driver {
     peers: Vec<PeerReading>,
     /// Ours: control, encoder, decoder.
     own: [Option<StreamId>; 3],
+    /// How many requests the client may have open at once, when it has shown that it sends several.
+    streams_max: u32,
     begun: Vec<Http3Stream>,
     opened: u64,
     /// Streams of the client that can be read.
@@ -172,6 +178,11 @@ impl Http3Driver {
                 continue;
             }
             self.opened += 1;
+            if self.opened == STREAMS_FEW {
+                link.with(|connection| {
+                    connection.set_max_concurrent_streams(Dir::Bi, self.streams_max.into())
+                });
+            }
             self.counts.early += u64::from(self.confirmed_by.is_some());
             let section_bytes_max = self.shared.state.borrow().codec.limits().section_bytes_max;
             self.awaited.push(AwaitedHead::new(id, section_bytes_max));
@@ -399,6 +410,7 @@ impl StreamDriver for Http3Driver {
             awaited: Vec::new(),
             peers: Vec::new(),
             own: [None; 3],
+            streams_max: listener.config.http3.as_ref().map_or(STREAMS_AT_FIRST, |http3| http3.streams_max),
             begun: Vec::new(),
             opened: 0,
             readable: Vec::new(),

@@ -11,6 +11,9 @@ use quinn_proto::{Connection, ConnectionEvent, ConnectionHandle, EndpointEvent, 
 use super::socket::QuicSocket;
 use crate::net::clock::{self, Instant};
 
+/// Streams that a client may have open at once at first: each that it may open takes memory, whether it does or not (82 bytes), and most connections have few.
+pub(crate) const STREAMS_AT_FIRST: u32 = 16;
+
 /// Sends of one turn: with more to go, another turn follows behind those of other connections.
 const SENDS_MAX: usize = 8;
 

@@ -104,9 +104,12 @@ impl crypto::ServerConfig for QuicTls {
     ) -> Box<dyn crypto::Session> {
         let mut encoded = Vec::new();
         parameters.write(&mut encoded);
-        let made = ServerConnection::new(Arc::clone(&self.config), Version::V1, encoded);
-        let made = made.map(Connection::Server);
-        Box::new(QuicSession { tls: self, version, made, next: None, told: false, error: None })
+        let begun = ServerConnection::new(Arc::clone(&self.config), Version::V1, encoded);
+        let handshake = match begun {
+            Ok(tls) => Handshake::Going(Box::new(Connection::Server(tls))),
+            Err(error) => Handshake::Failed(error),
+        };
+        Box::new(QuicSession { tls: self, version, handshake, next: None, told: false, error: None })
     }
 }
 
@@ -114,11 +117,72 @@ impl crypto::ServerConfig for QuicTls {
 struct QuicSession {
     tls: Arc<QuicTls>,
     version: u32,
-    made: Result<Connection, rustls::Error>,
+    handshake: Handshake,
     next: Option<Secrets>,
     /// Whether it was told that the name of the server is known.
     told: bool,
     error: Option<rustls::Error>,
+}
+
+/// How far it has come.
+enum Handshake {
+    Going(Box<Connection>),
+    Failed(rustls::Error),
+    /// Behind its last message, only what is known of it is kept: an idle connection has some kilobytes less.
+    Over(Box<KnownPeer>),
+}
+
+/// What stays of a handshake.
+struct KnownPeer {
+    facts: HandshakeFacts,
+    chain: Option<Vec<CertificateDer<'static>>>,
+}
+
+impl Handshake {
+    fn going(&self) -> Option<&Connection> {
+        match self {
+            Self::Going(tls) => Some(tls),
+            Self::Failed(_) | Self::Over(_) => None,
+        }
+    }
+
+    fn going_mut(&mut self) -> Option<&mut Connection> {
+        match self {
+            Self::Going(tls) => Some(tls),
+            Self::Failed(_) | Self::Over(_) => None,
+        }
+    }
+
+    fn facts(&self) -> HandshakeFacts {
+        match self {
+            Self::Going(tls) => facts(tls),
+            Self::Failed(error) => HandshakeFacts { error: Some(error.clone()), ..HandshakeFacts::default() },
+            Self::Over(known) => known.facts.clone(),
+        }
+    }
+
+    fn chain(&self) -> Option<Vec<CertificateDer<'static>>> {
+        match self {
+            Self::Going(tls) => chain(tls),
+            Self::Failed(_) => None,
+            Self::Over(known) => known.chain.clone(),
+        }
+    }
+}
+
+fn facts(tls: &Connection) -> HandshakeFacts {
+    HandshakeFacts {
+        server_name: server_name(tls).unwrap_or_default().into(),
+        cipher_suite: tls.negotiated_cipher_suite().map(|suite| suite.suite()),
+        is_resumed: tls.handshake_kind() == Some(HandshakeKind::Resumed),
+        error: None,
+    }
+}
+
+/// The certificates that the client has shown.
+fn chain(tls: &Connection) -> Option<Vec<CertificateDer<'static>>> {
+    let owned = |certificate: &CertificateDer<'_>| certificate.clone().into_owned();
+    tls.peer_certificates().map(|chain| chain.iter().map(owned).collect())
 }
 
 /// The name of the server that a client asks for, once it is known.
@@ -136,33 +200,17 @@ impl crypto::Session for QuicSession {
     }
 
     fn handshake_data(&self) -> Option<Box<dyn Any>> {
-        let error = self.error.clone();
-        let facts = match &self.made {
-            Ok(tls) => HandshakeFacts {
-                server_name: server_name(tls).unwrap_or_default().into(),
-                cipher_suite: tls.negotiated_cipher_suite().map(|suite| suite.suite()),
-                is_resumed: tls.handshake_kind() == Some(HandshakeKind::Resumed),
-                error,
-            },
-            Err(error) => HandshakeFacts {
-                server_name: Box::default(),
-                cipher_suite: None,
-                is_resumed: false,
-                error: Some(error.clone()),
-            },
-        };
+        let mut facts = self.handshake.facts();
+        facts.error = self.error.clone().or(facts.error);
         Some(Box::new(facts))
     }
 
     fn peer_identity(&self) -> Option<Box<dyn Any>> {
-        let chain = self.made.as_ref().ok()?.peer_certificates()?;
-        let chain: Vec<CertificateDer<'static>> =
-            chain.iter().map(|certificate| certificate.clone().into_owned()).collect();
-        Some(Box::new(chain))
+        Some(Box::new(self.handshake.chain()?))
     }
 
     fn early_crypto(&self) -> Option<(Box<dyn HeaderKey>, Box<dyn PacketKey>)> {
-        let keys = self.made.as_ref().ok()?.zero_rtt_keys()?;
+        let keys = self.handshake.going()?.zero_rtt_keys()?;
         Some((Box::new(keys.header), Box::new(keys.packet)))
     }
 
@@ -171,11 +219,23 @@ impl crypto::Session for QuicSession {
     }
 
     fn is_handshaking(&self) -> bool {
-        self.made.as_ref().map_or(true, |tls| tls.is_handshaking())
+        match &self.handshake {
+            Handshake::Going(tls) => tls.is_handshaking(),
+            Handshake::Failed(_) => true,
+            Handshake::Over(_) => false,
+        }
     }
 
     fn read_handshake(&mut self, bytes: &[u8]) -> Result<bool, TransportError> {
-        let tls = self.made.as_mut().map_err(|_| TransportErrorCode::INTERNAL_ERROR)?;
+        let tls = match &mut self.handshake {
+            Handshake::Going(tls) => tls,
+            Handshake::Failed(_) => return Err(TransportErrorCode::INTERNAL_ERROR.into()),
+            // A client has nothing to say behind a handshake (RFC 9001 section 4.4, section 6).
+            Handshake::Over(_) => {
+                let unexpected = rustls::AlertDescription::UnexpectedMessage;
+                return Err(TransportErrorCode::crypto(unexpected.into()).into());
+            }
+        };
         if let Err(error) = tls.read_hs(bytes) {
             self.error = Some(error);
             let alert = tls.alert().map(|alert| TransportErrorCode::crypto(alert.into()));
@@ -186,14 +246,23 @@ impl crypto::Session for QuicSession {
     }
 
     fn transport_parameters(&self) -> Result<Option<TransportParameters>, TransportError> {
-        let Some(encoded) = self.made.as_ref().ok().and_then(|tls| tls.quic_transport_parameters()) else {
+        let Some(encoded) = self.handshake.going().and_then(|tls| tls.quic_transport_parameters()) else {
             return Ok(None);
         };
         Ok(Some(TransportParameters::read(Side::Server, &mut Cursor::new(encoded))?))
     }
 
     fn write_handshake(&mut self, out: &mut Vec<u8>) -> Option<Keys> {
-        let keys = match self.made.as_mut().ok()?.write_hs(out)? {
+        let tls = self.handshake.going_mut()?;
+        let before = out.len();
+        let Some(change) = tls.write_hs(out) else {
+            if out.len() == before && !tls.is_handshaking() {
+                let known = KnownPeer { facts: facts(tls), chain: chain(tls) };
+                self.handshake = Handshake::Over(Box::new(known));
+            }
+            return None;
+        };
+        let keys = match change {
             KeyChange::Handshake { keys } => keys,
             KeyChange::OneRtt { keys, next } => {
                 self.next = Some(next);
@@ -222,7 +291,7 @@ impl crypto::Session for QuicSession {
         label: &[u8],
         context: &[u8],
     ) -> Result<(), ExportKeyingMaterialError> {
-        let tls = self.made.as_ref().map_err(|_| ExportKeyingMaterialError)?;
+        let tls = self.handshake.going().ok_or(ExportKeyingMaterialError)?;
         let exported = tls.export_keying_material(out, label, Some(context));
         exported.map(|_| ()).map_err(|_| ExportKeyingMaterialError)
     }
