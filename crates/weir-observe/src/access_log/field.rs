@@ -104,6 +104,8 @@ fields! {
     TlsCipherSuite "tls.cipher_suite" "Cipher suite with the client, by its IANA name.",
     TlsServerName "tls.server_name" "Server name in the TLS handshake of the client (SNI).",
     TlsSession "tls.session" "`new` or `resumed`: the TLS session of the client.",
+    TlsEarlyData "tls.early_data" "`1` when the request came before the handshake of the client was over (0-RTT), as `$ssl_early_data` of nginx.",
+    QuicRoundTrip "quic.rtt" "Round-trip time of the client's QUIC connection in seconds, with microseconds.",
     TlsClientSubject "tls.client.subject" "Subject of the client certificate (RFC 4514), if there is one.",
     TlsClientFingerprint "tls.client.fingerprint" "SHA-256 of the client certificate in hexadecimal, if there is one.",
     EndedBy "ended_by" "Party that closed a tunnel: `client`, `server`, or `weir` at a time limit. With a `reason`, the tunnel failed.",
@@ -253,6 +255,11 @@ impl LogField {
             LogField::TlsVersion => LogValue::word(record.tls.map(|tls| tls.version)),
             LogField::TlsCipherSuite => LogValue::word(record.tls.map(|tls| tls.cipher_suite)),
             LogField::TlsServerName => LogValue::word(record.tls.map(|tls| tls.server_name)),
+            LogField::TlsEarlyData => LogValue::word(record.tls.filter(|tls| tls.early).map(|_| "1")),
+            LogField::QuicRoundTrip => match record.tls.and_then(|tls| tls.round_trip_micros) {
+                Some(micros) => seconds(micros.into(), scratch),
+                None => LogValue::word(None),
+            },
             LogField::TlsClientSubject => LogValue::word(record.tls.map(|tls| tls.client_subject)),
             LogField::TlsClientFingerprint => LogValue::word(record.tls.map(|tls| tls.client_fingerprint)),
             LogField::TlsSession => {

@@ -194,6 +194,10 @@ pub struct TlsRecord<'a> {
     pub server_name: &'a str,
     /// Whether an earlier session was resumed.
     pub resumed: bool,
+    /// Whether the request came before the handshake was over (0-RTT).
+    pub early: bool,
+    /// The round-trip time to the client in microseconds, where it is known: over QUIC.
+    pub round_trip_micros: Option<u32>,
     /// The subject of the client's certificate by RFC 4514; empty when it has shown none.
     pub client_subject: &'a str,
     /// SHA-256 of the client's certificate in hexadecimal; empty when it has shown none.

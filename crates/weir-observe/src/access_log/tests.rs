@@ -100,6 +100,8 @@ fn good(fields: &TestFields) -> ExchangeRecord<'_> {
         content_length: Some(9),
         kept: Some(AffinityOutcome::Moved),
         tls: Some(TlsRecord {
+            early: true,
+            round_trip_micros: Some(12_500),
             version: "1.3",
             cipher_suite: "TLS_AES_128_GCM_SHA256",
             server_name: "www.example",

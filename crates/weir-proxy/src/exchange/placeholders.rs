@@ -499,6 +499,11 @@ impl<'a> TemplateValues<'a> {
             TemplateValue::CacheReason => word(record.cache_detail, out),
             TemplateValue::Compression => word(exchange.body_coding.word(), out),
             TemplateValue::Limit => out.extend_from_slice(exchange.limits.name().as_bytes()),
+            TemplateValue::QuicRoundTrip => {
+                if let Some(micros) = self.end.tls().and_then(|tls| tls.round_trip_micros) {
+                    seconds(out, micros.into());
+                }
+            }
             of_tls => self.write_of_tls(of_tls, out),
         }
     }
@@ -527,6 +532,7 @@ impl<'a> TemplateValues<'a> {
             TemplateValue::TlsCipherSuite => tls.cipher_suite.as_bytes(),
             TemplateValue::TlsSession if tls.resumed => b"resumed",
             TemplateValue::TlsSession => b"new",
+            TemplateValue::TlsEarlyData if tls.early => b"1",
             TemplateValue::TlsServerName => tls.server_name.as_bytes(),
             TemplateValue::TlsClientSubject => tls.client_subject.as_bytes(),
             TemplateValue::TlsClientFingerprint => tls.client_fingerprint.as_bytes(),

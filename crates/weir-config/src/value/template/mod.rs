@@ -112,6 +112,8 @@ values! {
     TlsCipherSuite "tls.cipher_suite" Connection "Cipher suite with the client, by its IANA name.",
     TlsServerName "tls.server_name" Connection "Server name in the TLS handshake of the client (SNI).",
     TlsSession "tls.session" Connection "`new` or `resumed`: the TLS session of the client.",
+    TlsEarlyData "tls.early_data" Connection "`1` when the request came before the handshake of the client was over (0-RTT), as `$ssl_early_data` of nginx; else nothing.",
+    QuicRoundTrip "quic.rtt" Connection "Round-trip time of the client's QUIC connection in seconds, with microseconds; nothing over TCP.",
     TlsClientSubject "tls.client.subject" Connection "Subject of the client certificate (RFC 4514), if there is one.",
     TlsClientFingerprint "tls.client.fingerprint" Connection "SHA-256 of the client certificate in hexadecimal, if there is one.",
     Upstream "upstream" Upstream "Name of the upstream.",

@@ -82,6 +82,8 @@ impl DatagramConnection {
         shaken?;
         let facts = self.facts();
         let tls = TlsFacts {
+            is_early: false,
+            round_trip_micros: None,
             handshake_micros: clock::micros(self.client.now.saturating_duration_since(began)),
             is_version_13: true,
             is_resumed: facts.is_resumed,

@@ -209,7 +209,13 @@ impl Drop for Http3Stream {
 
 impl ClientEnd for Http3Stream {
     fn tls(&self) -> Option<TlsFacts<'_>> {
-        self.connection.facts.tls()
+        let round_trip = self.connection.link.with(|connection| connection.rtt());
+        let tls = self.connection.facts.tls()?;
+        Some(TlsFacts {
+            is_early: self.came_early,
+            round_trip_micros: Some(clock::micros(round_trip)),
+            ..tls
+        })
     }
 
     fn local_address(&self) -> Option<SocketAddr> {

@@ -13,6 +13,10 @@ pub(crate) struct TlsFacts<'a> {
     pub(crate) is_version_13: bool,
     /// Whether an earlier session went on.
     pub(crate) is_resumed: bool,
+    /// Whether the request came before the handshake was over.
+    pub(crate) is_early: bool,
+    /// How long a packet takes to the client and back, where that is known.
+    pub(crate) round_trip_micros: Option<u32>,
     /// The name of the cipher suite in the IANA registry.
     pub(crate) cipher_suite: &'static str,
     /// The SNI; empty without one.
@@ -30,6 +34,8 @@ impl<'a> TlsFacts<'a> {
             cipher_suite: self.cipher_suite,
             server_name: self.server_name,
             resumed: self.is_resumed,
+            early: self.is_early,
+            round_trip_micros: self.round_trip_micros,
             client_subject: identity.map_or("", |identity| &identity.subject),
             client_fingerprint: identity.map_or("", |identity| &identity.fingerprint),
         }

@@ -114,6 +114,8 @@ impl Records {
     pub(crate) fn facts(&self) -> TlsFacts<'_> {
         let suite = self.session.negotiated_cipher_suite().map(|suite| suite.suite());
         TlsFacts {
+            is_early: false,
+            round_trip_micros: None,
             handshake_micros: self.handshake_micros,
             is_version_13: self.is_version_13(),
             is_resumed: self.is_resumed(),

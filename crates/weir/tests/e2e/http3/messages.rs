@@ -127,3 +127,18 @@ fn the_access_log_names_the_version() {
     let line = &weir.access_log(1)[0];
     assert!(line.contains("\"GET /logged HTTP/3.0\" 200"), "{line}");
 }
+
+#[test]
+fn the_access_log_has_the_round_trip_time() {
+    let origin = echo();
+    let (authority, weir) = start(
+        &origin,
+        "access_log = { format = '{version} {quic.rtt} {tls.early_data}.', output = \"file:{dir}/access.log\" }\n",
+    );
+    let mut client = Http3Client::connect(weir.web(), &authority);
+    assert_eq!(client.get("/logged").status, 200);
+    let line = weir.access_log(1)[0].clone();
+    let seconds =
+        line.strip_prefix("HTTP/3.0 ").and_then(|rest| rest.strip_suffix(" .")).map(str::parse::<f64>);
+    assert!(matches!(seconds, Some(Ok(seconds)) if seconds > 0.0 && seconds < 10.0), "{line}");
+}

@@ -17,6 +17,8 @@ pub(super) const LOCAL: ([u8; 4], u16) = ([192, 0, 2, 100], 443);
 
 /// What the handshake of every such connection has agreed on: as in QUIC, there is none without TLS.
 const TLS: TlsFacts<'static> = TlsFacts {
+    is_early: false,
+    round_trip_micros: None,
     handshake_micros: 700,
     is_version_13: true,
     is_resumed: false,
