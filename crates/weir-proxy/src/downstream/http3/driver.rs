@@ -268,7 +268,7 @@ impl Http3Driver {
                 Ok(chunk) => chunk,
                 Err(Unread::Blocked) => return Ok(()),
                 Err(Unread::Reset | Unread::Ended) => {
-                    self.shared.state.borrow().codec.reset(&peer.stream)?;
+                    self.shared.state.borrow_mut().codec.reset(&peer.stream, now)?;
                     self.peers.swap_remove(at);
                     return Ok(());
                 }
