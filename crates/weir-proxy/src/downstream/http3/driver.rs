@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use quinn_proto::{ConnectionError, Dir, Event, StreamEvent, StreamId};
+use weir_http::Rule;
 use weir_http::h3::{
     Http3Code, Http3Connection, Http3Fault, Http3Limits, Http3Settings, OwnStream, PeerEvent, PeerReceived,
     RequestAdmission, Role, StreamInput, UnidirectionalStream,
@@ -18,6 +19,7 @@ use weir_observe::{Cause, ListenerShard};
 use super::heads::{AwaitedHead, AwaitedProgress};
 use super::shared::{Http3Shared, Http3State, StreamReader, Unread};
 use super::stream::Http3Stream;
+use super::transport_watch::TransportWatch;
 use crate::downstream::stream_driver::{ClientFault, ConnectionEnd, EndReason, Standing, StreamDriver};
 use crate::downstream::transport::{DatagramTransport, Transport as _};
 use crate::net::buffer::BufferStock;
@@ -69,6 +71,7 @@ pub(crate) struct Http3Driver {
     /// When it next shows that it is there.
     alive_at: Option<Instant>,
     counts: StreamCounts,
+    watch: TransportWatch,
 }
 
 /// What has happened since it was last counted.
@@ -338,6 +341,9 @@ impl Http3Driver {
         if let Some(reason) = self.hear()? {
             return Ok(Some(reason));
         }
+        if self.shared.link.has_received_many() {
+            self.watch.charge(&self.shared.link, self.opened, self.shared.millis())?;
+        }
         self.accept()?;
         self.stop()?;
         self.read(listener)?;
@@ -393,6 +399,7 @@ impl StreamDriver for Http3Driver {
             told_at: None,
             alive_at: None,
             counts: StreamCounts::default(),
+            watch: TransportWatch::default(),
         }
     }
 
@@ -426,6 +433,10 @@ impl StreamDriver for Http3Driver {
         }
         match self.take_turn(listener) {
             Ok(None) => Poll::Pending,
+            Ok(Some(ConnectionError::TransportError(error))) => {
+                tracing::debug!(listener = &*listener.config.name, %error, "a client breaks a rule of QUIC");
+                Poll::Ready(ConnectionEnd::Fault(ClientFault { rule: Rule::QuicViolation, is_flood: true }))
+            }
             // Nothing reaches the client any more, whatever the reason.
             Ok(Some(_)) => Poll::Ready(ConnectionEnd::Closed(Err(io::ErrorKind::ConnectionReset.into()))),
             Err(fault) => {
@@ -477,7 +488,7 @@ impl StreamDriver for Http3Driver {
             is_acknowledged: true,
             is_told: self.told_at.is_some_and(|at| at <= clock::now()),
             // What goes out shows what has come in at the client: congestion control sees to that.
-            unwritten: waits.then(|| link.with(|connection| connection.stats().udp_tx.bytes)),
+            unwritten: waits.then(|| self.watch.moved_bytes(link)),
             turn_at: due.into_iter().flatten().min(),
         }
     }

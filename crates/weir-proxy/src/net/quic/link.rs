@@ -14,6 +14,9 @@ use crate::net::clock::{self, Instant};
 /// Sends of one turn: with more to go, another turn follows behind those of other connections.
 const SENDS_MAX: usize = 8;
 
+/// Datagrams after which it is looked at what has come in them.
+const LOOK_AFTER: u32 = 32;
+
 /// A connection, without what its streams carry.
 pub(crate) struct QuicLink {
     socket: Rc<QuicSocket>,
@@ -25,6 +28,10 @@ pub(crate) struct QuicLink {
     unsent: RefCell<Option<(Transmit, Vec<u8>)>>,
     is_handshaking: Cell<bool>,
     is_drained: Cell<bool>,
+    /// Datagrams that have come since [`QuicLink::has_received_many`] was last true.
+    received: Cell<u32>,
+    /// Bytes of streams that were read, or that will not be.
+    read_bytes: Cell<u64>,
 }
 
 impl QuicLink {
@@ -38,6 +45,8 @@ impl QuicLink {
             unsent: RefCell::default(),
             is_handshaking: Cell::new(true),
             is_drained: Cell::new(false),
+            received: Cell::new(0),
+            read_bytes: Cell::new(0),
         })
     }
 
@@ -59,7 +68,27 @@ impl QuicLink {
     /// Something has come for it.
     pub(super) fn take(&self, event: ConnectionEvent) {
         self.connection.borrow_mut().handle_event(event);
+        self.received.update(|count| count.saturating_add(1));
         self.wake();
+    }
+
+    /// Whether so much has come since this was last so that it is worth a look.
+    pub(crate) fn has_received_many(&self) -> bool {
+        let is_many = self.received.get() >= LOOK_AFTER;
+        if is_many {
+            self.received.set(0);
+        }
+        is_many
+    }
+
+    /// So many bytes of its streams were read, or will not be.
+    pub(crate) fn note_read(&self, bytes: usize) {
+        self.read_bytes.update(|read| read + bytes as u64);
+    }
+
+    /// The bytes of all that was said of them.
+    pub(crate) fn read_bytes(&self) -> u64 {
+        self.read_bytes.get()
     }
 
     /// The connection itself. Must not be held over anything that reaches it again.
