@@ -17,7 +17,7 @@ use weir_observe::{Cause, Failure, Phase};
 
 use super::Acceptor;
 use crate::downstream::connection::datagrams::DatagramConnection;
-use crate::net::clock;
+use crate::net::clock::{self, Instant};
 use crate::net::peer::Peer;
 use crate::net::quic::endpoint::{DatagramArrival, HandedDatagram, QuicEndpoint, Refused};
 use crate::net::quic::keys::QuicKeys;
@@ -47,6 +47,9 @@ const PLAIN_STREAMS_MAX: u32 = 8;
 /// Bytes of a handshake that wait for those before them.
 const HANDSHAKE_BYTES_MAX: usize = 16 * 1024;
 
+/// How long clients prove their address first, once more handshakes were wanted than may begin.
+const PRESSED_TIME: Duration = Duration::from_secs(2);
+
 /// A socket of a worker for datagrams, until it is closed.
 pub(crate) struct ReceivingSocket {
     socket: Rc<DatagramSocket>,
@@ -63,6 +66,8 @@ struct DatagramSocket {
     config: RefCell<EndpointConfig>,
     /// Whether no connection begins any more.
     is_closed: Cell<bool>,
+    /// Since when more handshakes have been wanted than `tls.handshake_rate` allows.
+    pressed_at: Cell<Option<Instant>>,
 }
 
 /// What connections are served by, with what that was made from.
@@ -106,6 +111,31 @@ fn transport(http3: &ListenerHttp3) -> TransportConfig {
 }
 
 impl DatagramSocket {
+    /// Gives a client that begins on if the rate of handshakes allows one more. First packets can be sent in the name of anyone, so that none of
+    /// them takes the place of a client that is there, once there are too many: addresses are proven first then.
+    fn admit_by_rate(&self, incoming: Incoming, plan: &ListenerPlan, epoch: Instant) -> Option<Incoming> {
+        let Some(rate) = plan.tls.as_ref().and_then(|tls| tls.handshake_rate.as_ref()) else {
+            return Some(incoming);
+        };
+        let now = clock::now();
+        let is_pressed = self.pressed_at.get().is_some_and(|at| now < at + PRESSED_TIME);
+        let incoming = match is_pressed && !incoming.remote_address_validated() {
+            true => {
+                self.pressed_at.set(Some(now));
+                self.endpoint.proven(incoming)?
+            }
+            false => incoming,
+        };
+        let at = now.nanos_since(epoch);
+        if rate.try_take(at, at).is_some() {
+            return Some(incoming);
+        }
+        self.pressed_at.set(Some(now));
+        self.listener.borrow().shard.failures.record(Failure::weir(Phase::Tls, Cause::TooManyHandshakes));
+        self.endpoint.ignore(incoming);
+        None
+    }
+
     /// What the next connection is served by; `None` where the listener has no HTTP/3 any more.
     fn config(&self, plan: &ListenerPlan, keys: &QuicKeys) -> Option<Arc<ServerConfig>> {
         let mut config = self.config.borrow_mut();
@@ -140,6 +170,7 @@ impl ReceivingSocket {
             listener: RefCell::new(Rc::clone(listener)),
             config: RefCell::new(config),
             is_closed: Cell::new(false),
+            pressed_at: Cell::new(None),
         });
         let receiving = worker.crash.spawn(receive(Rc::clone(acceptor), Rc::clone(&socket)));
         Some(Self { socket, receiving })
@@ -249,14 +280,8 @@ impl Acceptor {
         let Some(config) = config.filter(|_| !worker.is_stopping()) else {
             return socket.endpoint.refuse(incoming);
         };
-        if let Some(rate) = plan.tls.as_ref().and_then(|tls| tls.handshake_rate.as_ref()) {
-            let epoch = worker.config.borrow().snapshot.epoch;
-            let now = clock::now().nanos_since(epoch);
-            if rate.try_take(now, now).is_none() {
-                listener.shard.failures.record(Failure::weir(Phase::Tls, Cause::TooManyHandshakes));
-                return socket.endpoint.ignore(incoming);
-            }
-        }
+        let epoch = worker.config.borrow().snapshot.epoch;
+        let Some(incoming) = socket.admit_by_rate(incoming, &plan, epoch) else { return };
         let remote = incoming.remote_address();
         match worker.shared.memory.admit(worker.stock.size()) {
             ConnectionAdmission::Accept => {}

@@ -10,17 +10,14 @@ use std::task::{Context, Poll};
 
 use bytes::BytesMut;
 use quinn_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, EcnCodepoint, Incoming, ServerConfig};
+use weir_traffic::limit::ClientKey;
 
+use super::handshakes::HandshakeAdmission;
 use super::keys::QuicKeys;
 use super::link::QuicLink;
 use super::socket::QuicSocket;
 use super::udp::{ReceiveRoom, ReceivedDatagrams};
 use crate::net::clock::{self, Instant};
-
-/// Handshakes that are under way on one socket from which on clients first prove that they can be reached at their address (Retry, RFC 9000
-/// section 8.1.2), and that many times as many from which on none more begins: their clients try again.
-const HANDSHAKES_UNPROVEN_MAX: usize = 128;
-const HANDSHAKES_MAX: usize = 4 * HANDSHAKES_UNPROVEN_MAX;
 
 /// A socket with its connections.
 pub(crate) struct QuicEndpoint {
@@ -159,20 +156,22 @@ impl QuicEndpoint {
         config: Arc<ServerConfig>,
     ) -> Result<Rc<QuicLink>, Refused> {
         let mut response = Vec::new();
-        let open = self.socket.handshakes.get();
-        if open >= HANDSHAKES_MAX {
-            self.ignore(incoming);
-            return Err(Refused::Busy);
-        }
-        let incoming = match open >= HANDSHAKES_UNPROVEN_MAX {
-            true => self.proven(incoming).ok_or(Refused::Retry)?,
-            false => incoming,
+        let is_proven = incoming.remote_address_validated();
+        let proven = is_proven.then(|| ClientKey::from(incoming.remote_address().ip()));
+        let admitted = self.socket.handshakes.borrow().admit(proven);
+        let incoming = match admitted {
+            HandshakeAdmission::Begins => incoming,
+            HandshakeAdmission::BeginsProven => self.proven(incoming).ok_or(Refused::Retry)?,
+            HandshakeAdmission::Waits => {
+                self.ignore(incoming);
+                return Err(Refused::Busy);
+            }
         };
         let now = clock::std(clock::now());
         let accepted = self.socket.protocol.borrow_mut().accept(incoming, now, &mut response, Some(config));
         match accepted {
             Ok((handle, connection)) => {
-                let link = QuicLink::new(Rc::clone(&self.socket), handle, connection);
+                let link = QuicLink::new(Rc::clone(&self.socket), handle, connection, proven);
                 let mut links = self.links.borrow_mut();
                 if links.len() <= handle.0 {
                     links.resize_with(handle.0 + 1, Weak::new);

@@ -7,6 +7,7 @@ use std::task::{Context, Waker};
 
 use bytes::Bytes;
 use quinn_proto::{Connection, ConnectionEvent, ConnectionHandle, EndpointEvent, Event, Transmit, VarInt};
+use weir_traffic::limit::ClientKey;
 
 use super::socket::QuicSocket;
 use crate::net::clock::{self, Instant};
@@ -26,6 +27,8 @@ pub(crate) struct QuicLink {
     waker: RefCell<Option<Waker>>,
     /// A packet that the socket had no room for.
     unsent: RefCell<Option<(Transmit, Vec<u8>)>>,
+    /// The client, if it had proven its address before the handshake.
+    proven: Option<ClientKey>,
     is_handshaking: Cell<bool>,
     is_drained: Cell<bool>,
     /// Datagrams that have come since [`QuicLink::has_received_many`] was last true.
@@ -35,14 +38,20 @@ pub(crate) struct QuicLink {
 }
 
 impl QuicLink {
-    pub(super) fn new(socket: Rc<QuicSocket>, handle: ConnectionHandle, connection: Connection) -> Rc<Self> {
-        socket.handshakes.update(|open| open + 1);
+    pub(super) fn new(
+        socket: Rc<QuicSocket>,
+        handle: ConnectionHandle,
+        connection: Connection,
+        proven: Option<ClientKey>,
+    ) -> Rc<Self> {
+        socket.handshakes.borrow_mut().begin(proven);
         Rc::new(Self {
             socket,
             handle,
             connection: RefCell::new(connection),
             waker: RefCell::default(),
             unsent: RefCell::default(),
+            proven,
             is_handshaking: Cell::new(true),
             is_drained: Cell::new(false),
             received: Cell::new(0),
@@ -127,7 +136,7 @@ impl QuicLink {
 
     fn end_handshake(&self) {
         if self.is_handshaking.replace(false) {
-            self.socket.handshakes.update(|open| open - 1);
+            self.socket.handshakes.borrow_mut().end(self.proven);
         }
     }
 

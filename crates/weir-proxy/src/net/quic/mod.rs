@@ -5,6 +5,7 @@
 pub(crate) mod endpoint;
 pub(crate) mod link;
 mod socket;
+mod handshakes;
 pub(crate) mod udp;
 pub(crate) mod tls;
 pub mod keys;

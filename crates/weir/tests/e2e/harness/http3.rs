@@ -2,15 +2,22 @@
 //!
 //! Blocking, as all clients of the tests: it makes progress while a call waits.
 
+use std::io::{self, IoSliceMut};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use bytes::{Buf as _, Bytes};
 use h3::client::SendRequest;
 use h3::error::{ConnectionError, StreamError};
 use h3_quinn::OpenStreams;
 use quinn::crypto::rustls::QuicClientConfig;
-use quinn::{ClientConfig, Endpoint, TransportConfig};
+use quinn::udp::RecvMeta;
+use quinn::{
+    AsyncUdpSocket, ClientConfig, Endpoint, EndpointConfig, Runtime as _, TokioRuntime, TransportConfig,
+    UdpPoller,
+};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
@@ -54,14 +61,23 @@ impl Http3Client {
     /// Why there is no connection.
     pub(crate) fn try_connect(
         to: SocketAddr,
-        mut tls: rustls::ClientConfig,
+        tls: rustls::ClientConfig,
+    ) -> Result<Self, quinn::ConnectionError> {
+        Self::try_connect_with(to, tls, TransportConfig::default())
+    }
+
+    /// The same with windows and timers of its own.
+    ///
+    /// # Errors
+    /// Why there is no connection.
+    pub(crate) fn try_connect_with(
+        to: SocketAddr,
+        tls: rustls::ClientConfig,
+        transport: TransportConfig,
     ) -> Result<Self, quinn::ConnectionError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("a runtime can be made");
-        tls.alpn_protocols = vec![b"h3".to_vec()];
-        let tls = QuicClientConfig::try_from(tls).expect("it has TLS 1.3");
-        let mut config = ClientConfig::new(Arc::new(tls));
-        config.transport_config(Arc::new(TransportConfig::default()));
+        let config = client_config(tls, transport);
         let (endpoint, connection) = runtime.block_on(async {
             let endpoint = Endpoint::client((Ipv4Addr::LOCALHOST, 0).into()).expect("loopback has a port");
             let connecting = endpoint.connect_with(config, to, "a.test").expect("the name is sound");
@@ -155,11 +171,112 @@ impl Http3Client {
         self.endpoint.rebind(socket).expect("the socket is sound");
     }
 
+    /// Opens streams in one direction on which it sends nothing, until the server closes the connection; the code of that.
+    pub(crate) fn open_without_type(
+        &mut self,
+        count: usize,
+        mut end: impl FnMut(quinn::SendStream),
+    ) -> Option<u64> {
+        self.runtime.block_on(async {
+            for _ in 0..count {
+                match self.connection.open_uni().await {
+                    Ok(stream) => end(stream),
+                    Err(_) => break,
+                }
+            }
+        });
+        self.close_code()
+    }
+
+    /// Reads so many responses at once until the server closes the connection; the code of that.
+    pub(crate) fn read_until_closed(&mut self, path: &str, count: usize) -> Option<u64> {
+        let pending: Vec<_> = (0..count).map(|_| self.send("GET", path, b"")).collect();
+        for pending in pending {
+            let _outcome = self.try_response(pending);
+        }
+        self.close_code()
+    }
+
+    /// With which code the server has closed the connection; `None` while it has not.
+    fn close_code(&self) -> Option<u64> {
+        match self.connection.close_reason() {
+            Some(quinn::ConnectionError::ApplicationClosed(closed)) => Some(closed.error_code.into_inner()),
+            _ => None,
+        }
+    }
+
     /// Leaves, and says so.
     pub(crate) fn leave(self) {
         self.connection.close(0u32.into(), b"");
         let endpoint = self.endpoint.clone();
         self.runtime.block_on(async { endpoint.wait_idle().await });
+    }
+}
+
+fn client_config(mut tls: rustls::ClientConfig, transport: TransportConfig) -> ClientConfig {
+    tls.alpn_protocols = vec![b"h3".to_vec()];
+    let tls = QuicClientConfig::try_from(tls).expect("it has TLS 1.3");
+    let mut config = ClientConfig::new(Arc::new(tls));
+    config.transport_config(Arc::new(transport));
+    config
+}
+
+/// Handshakes of one address that never end: of what the server says, the clients hear only that they are to prove their address.
+pub(crate) struct HeldHandshakes {
+    _runtime: Runtime,
+    _endpoint: Endpoint,
+}
+
+impl HeldHandshakes {
+    /// Begins so many, from an address that no other client has.
+    pub(crate) fn begin(to: SocketAddr, authority: &CertificateAuthority, count: usize) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime = runtime.expect("a runtime can be made");
+        let entered = runtime.enter();
+        let socket = std::net::UdpSocket::bind((Ipv4Addr::new(127, 0, 0, 7), 0)).expect("it is loopback");
+        let socket = TokioRuntime.wrap_udp_socket(socket).expect("the socket is sound");
+        let (socket, settings) = (Arc::new(RetryOnly(socket)), EndpointConfig::default());
+        let endpoint = Endpoint::new_with_abstract_socket(settings, None, socket, Arc::new(TokioRuntime));
+        let endpoint = endpoint.expect("the socket is sound");
+        let config = client_config(authority.client(), TransportConfig::default());
+        for _ in 0..count {
+            let connecting = endpoint.connect_with(config.clone(), to, "a.test").expect("the name is sound");
+            runtime.spawn(connecting);
+        }
+        drop(entered);
+        Self { _runtime: runtime, _endpoint: endpoint }
+    }
+}
+
+/// A socket that receives no packets but Retry (RFC 9000 section 17.2.5).
+#[derive(Debug)]
+struct RetryOnly(Arc<dyn AsyncUdpSocket>);
+
+impl AsyncUdpSocket for RetryOnly {
+    fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
+        Arc::clone(&self.0).create_io_poller()
+    }
+
+    fn try_send(&self, transmit: &quinn::udp::Transmit<'_>) -> io::Result<()> {
+        self.0.try_send(transmit)
+    }
+
+    fn poll_recv(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &mut [IoSliceMut<'_>],
+        meta: &mut [RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        let received = self.0.poll_recv(cx, bufs, meta);
+        if let Poll::Ready(Ok(count)) = received {
+            let unheard = bufs.iter().zip(meta).take(count).filter(|(buf, _)| buf[0] & 0xf0 != 0xf0);
+            unheard.for_each(|(_, meta)| meta.len = 0);
+        }
+        received
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()
     }
 }
 

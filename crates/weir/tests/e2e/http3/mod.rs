@@ -3,3 +3,4 @@
 mod messages;
 mod connections;
 mod arriving;
+mod hostile;
