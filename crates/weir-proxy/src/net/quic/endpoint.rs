@@ -133,16 +133,16 @@ impl QuicEndpoint {
             self.socket.protocol.borrow_mut().handle(clock::std(now), from, to, ecn, data, &mut response);
         match event? {
             DatagramEvent::NewConnection(incoming) => return Some(incoming),
-            DatagramEvent::ConnectionEvent(handle, event) => self.pass(handle, event),
+            DatagramEvent::ConnectionEvent(handle, event) => self.pass(handle, event, from, bytes.len()),
             DatagramEvent::Response(transmit) => self.socket.respond(&transmit, &response),
         }
         None
     }
 
-    fn pass(&self, handle: ConnectionHandle, event: ConnectionEvent) {
+    fn pass(&self, handle: ConnectionHandle, event: ConnectionEvent, from: SocketAddr, bytes: usize) {
         let link = self.links.borrow().get(handle.0).and_then(Weak::upgrade);
         if let Some(link) = link {
-            link.take(event);
+            link.take(event, from, bytes);
         }
     }
 

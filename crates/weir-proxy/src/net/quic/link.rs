@@ -9,6 +9,7 @@ use bytes::Bytes;
 use quinn_proto::{Connection, ConnectionEvent, ConnectionHandle, EndpointEvent, Event, Transmit, VarInt};
 use weir_traffic::limit::ClientKey;
 
+use super::path_guard::PathGuard;
 use super::socket::QuicSocket;
 use crate::net::clock::{self, Instant};
 
@@ -27,6 +28,7 @@ pub(crate) struct QuicLink {
     waker: RefCell<Option<Waker>>,
     /// A packet that the socket had no room for.
     unsent: RefCell<Option<(Transmit, Vec<u8>)>>,
+    paths: RefCell<PathGuard>,
     /// The client, if it had proven its address before the handshake.
     proven: Option<ClientKey>,
     is_handshaking: Cell<bool>,
@@ -45,12 +47,14 @@ impl QuicLink {
         proven: Option<ClientKey>,
     ) -> Rc<Self> {
         socket.handshakes.borrow_mut().begin(proven);
+        let paths = PathGuard::new(connection.remote_address(), clock::now());
         Rc::new(Self {
             socket,
             handle,
             connection: RefCell::new(connection),
             waker: RefCell::default(),
             unsent: RefCell::default(),
+            paths: RefCell::new(paths),
             proven,
             is_handshaking: Cell::new(true),
             is_drained: Cell::new(false),
@@ -74,9 +78,11 @@ impl QuicLink {
         }
     }
 
-    /// Something has come for it.
-    pub(super) fn take(&self, event: ConnectionEvent) {
-        self.connection.borrow_mut().handle_event(event);
+    /// A datagram of so many bytes has come for it.
+    pub(super) fn take(&self, event: ConnectionEvent, from: SocketAddr, bytes: usize) {
+        let connection = &mut *self.connection.borrow_mut();
+        connection.handle_event(event);
+        self.paths.borrow_mut().receive(from, bytes, connection.remote_address(), clock::now);
         self.received.update(|count| count.saturating_add(1));
         self.wake();
     }
@@ -157,6 +163,10 @@ impl QuicLink {
             let Some(transmit) = connection.poll_transmit(clock::std(now), segments_max, &mut scratch) else {
                 return self.tell(connection);
             };
+            if !self.paths.borrow_mut().may_send(transmit.destination, transmit.size, now) {
+                // It is lost, as packets may be.
+                continue;
+            }
             if !self.socket.udp.send(&transmit, &scratch) {
                 *unsent = Some((transmit, std::mem::take(&mut *scratch)));
                 self.wait_for_room();
