@@ -94,18 +94,18 @@ mod tests {
     #[test]
     fn floods_end_the_connection() {
         let frames = bound(|seen| seen.frames += 40);
-        assert_eq!(frames, Some((101, Rule::QuicFrameFlood)));
+        assert_eq!(frames, Some((102, Rule::QuicFrameFlood)));
         let answered = bound(|seen| {
             // What PING frames are answered by earns next to nothing.
             (seen.frames, seen.sent_bytes) = (seen.frames + 40, seen.sent_bytes + 50);
         });
-        assert_eq!(answered, Some((101, Rule::QuicFrameFlood)));
+        assert_eq!(answered, Some((102, Rule::QuicFrameFlood)));
         let acks = bound(|seen| seen.acks += 40);
-        assert_eq!(acks, Some((101, Rule::QuicAckFlood)));
+        assert_eq!(acks, Some((102, Rule::QuicAckFlood)));
         let pieces = bound(|seen| {
             (seen.pieces, seen.read_bytes) = (seen.pieces + 100, seen.read_bytes + 20);
         });
-        assert_eq!(pieces, Some((205, Rule::QuicTooManyPieces)));
+        assert_eq!(pieces, Some((206, Rule::QuicTooManyPieces)));
     }
 
     #[test]
