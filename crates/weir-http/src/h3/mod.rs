@@ -15,6 +15,7 @@ mod connection;
 mod request_stream;
 mod input;
 mod budgets;
+mod transport_budgets;
 mod head;
 mod qpack;
 mod settings;
@@ -33,6 +34,7 @@ pub use input::StreamInput;
 pub use qpack::{FieldSection, QpackDecoder, QpackEncoder, QpackError, SectionProgress};
 pub use request_stream::{RequestEvent, RequestReceived, RequestStream, SectionPlace, SectionUse};
 pub use settings::Http3Settings;
+pub use transport_budgets::{TransportBudgets, TransportSeen};
 pub use varint::{VARINT_BYTES_MAX, VARINT_MAX, read_varint, write_varint};
 
 pub use crate::multiplexed::head::pseudo_fields::RequestPseudoFields;

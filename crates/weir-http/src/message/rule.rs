@@ -149,11 +149,15 @@ rules! {
     Http3TooManyFaults "http3-too-many-faults" "limit" "The peer made Weir reset streams by faults more often than the limit.",
     Http3EmptyDataFlood "http3-empty-data-flood" "limit" "There were more DATA frames without data than the limit.",
     Http3PriorityFlood "http3-priority-flood" "limit" "There were more PRIORITY_UPDATE frames than the limit.",
-    Http3ControlFlood "http3-control-flood" "limit" "There were more GOAWAY, CANCEL_PUSH and MAX_PUSH_ID frames than the limit.",
+    Http3ControlFlood "http3-control-flood" "limit" "There were more GOAWAY, CANCEL_PUSH and MAX_PUSH_ID frames, and cancellations of streams for QPACK, than the limit.",
     Http3UnknownFrameFlood "http3-unknown-frame-flood" "limit" "There were more frames of unknown types than the limit.",
-    Http3StreamFlood "http3-stream-flood" "limit" "There were more unidirectional streams of unknown types than the limit.",
+    Http3StreamFlood "http3-stream-flood" "limit" "There were more unidirectional streams of unknown types, or that ended before their type, than the limit.",
     Http3EncoderFlood "http3-encoder-flood" "limit" "There were more instructions on the encoder stream than the limit, and than requests came with.",
     Http3AcknowledgementFlood "http3-acknowledgement-flood" "limit" "The peer does not read the decoder stream, and makes Weir write more to it than the limit.",
+    QuicViolation "quic-violation" "RFC 9000 section 20.1" "The peer breaks a rule of QUIC: about its frames, the limits that it was given, or connection IDs.",
+    QuicFrameFlood "quic-frame-flood" "limit" "There were more frames of QUIC that carry no data (PING, MAX_DATA, connection IDs, path challenges and the like) than the limit, and than the peer was sent bytes for.",
+    QuicAckFlood "quic-ack-flood" "limit" "There were more ACK frames than the limit, and than the peer was sent packets for.",
+    QuicTooManyPieces "quic-too-many-pieces" "limit" "The data of streams that was not read came in more pieces than the limit.",
 }
 
 #[cfg(test)]

@@ -113,7 +113,7 @@ const fn is_frame_rule(rule: Rule) -> bool {
     )
 }
 
-/// Whether it is a rule about the frames of HTTP/3, or about QPACK.
+/// Whether it is a rule about the frames of HTTP/3 or of QUIC below it, or about QPACK.
 const fn is_http3_rule(rule: Rule) -> bool {
     matches!(
         rule,
@@ -140,6 +140,10 @@ const fn is_http3_rule(rule: Rule) -> bool {
             | Rule::Http3StreamFlood
             | Rule::Http3EncoderFlood
             | Rule::Http3AcknowledgementFlood
+            | Rule::QuicViolation
+            | Rule::QuicFrameFlood
+            | Rule::QuicAckFlood
+            | Rule::QuicTooManyPieces
     )
 }
 
@@ -268,7 +272,10 @@ const fn http3_request_change(rule: Rule) -> &'static str {
         | Rule::Http3UnknownFrameFlood
         | Rule::Http3StreamFlood
         | Rule::Http3EncoderFlood
-        | Rule::Http3AcknowledgementFlood => {
+        | Rule::Http3AcknowledgementFlood
+        | Rule::QuicFrameFlood
+        | Rule::QuicAckFlood
+        | Rule::QuicTooManyPieces => {
             "None if the client is unknown: this was an attack. Otherwise correct the client."
         }
         _ => "Correct the client.",

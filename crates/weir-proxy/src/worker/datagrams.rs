@@ -17,7 +17,7 @@ use weir_observe::{Cause, Failure, Phase};
 
 use super::Acceptor;
 use crate::downstream::connection::datagrams::DatagramConnection;
-use crate::net::clock;
+use crate::net::clock::{self, Instant};
 use crate::net::peer::Peer;
 use crate::net::quic::endpoint::{DatagramArrival, QuicEndpoint, Refused};
 use crate::net::quic::forwarding::{ForwardedDatagram, ForwardedDatagrams, HandedDatagram};
@@ -51,6 +51,9 @@ const WARNING_INTERVAL: Duration = Duration::from_secs(60);
 /// Bytes of a handshake that wait for those before them.
 const HANDSHAKE_BYTES_MAX: usize = 16 * 1024;
 
+/// How long clients prove their address first, once more handshakes were wanted than may begin.
+const PRESSED_TIME: Duration = Duration::from_secs(2);
+
 /// A socket of a worker for datagrams, until it is closed.
 pub(crate) struct ReceivingSocket {
     socket: Rc<DatagramSocket>,
@@ -72,6 +75,8 @@ struct DatagramSocket {
     is_closed: Cell<bool>,
     /// Datagrams that the kernel had dropped when that was last looked at.
     dropped: Cell<u32>,
+    /// Since when more handshakes have been wanted than `tls.handshake_rate` allows.
+    pressed_at: Cell<Option<Instant>>,
 }
 
 /// What connections are served by, with what that was made from.
@@ -120,6 +125,31 @@ fn transport(http3: &ListenerHttp3) -> TransportConfig {
 }
 
 impl DatagramSocket {
+    /// Gives a client that begins on if the rate of handshakes allows one more. First packets can be sent in the name of anyone, so that none of
+    /// them takes the place of a client that is there, once there are too many: addresses are proven first then.
+    fn admit_by_rate(&self, incoming: Incoming, plan: &ListenerPlan, epoch: Instant) -> Option<Incoming> {
+        let Some(rate) = plan.tls.as_ref().and_then(|tls| tls.handshake_rate.as_ref()) else {
+            return Some(incoming);
+        };
+        let now = clock::now();
+        let is_pressed = self.pressed_at.get().is_some_and(|at| now < at + PRESSED_TIME);
+        let incoming = match is_pressed && !incoming.remote_address_validated() {
+            true => {
+                self.pressed_at.set(Some(now));
+                self.endpoint.proven(incoming)?
+            }
+            false => incoming,
+        };
+        let at = now.nanos_since(epoch);
+        if rate.try_take(at, at).is_some() {
+            return Some(incoming);
+        }
+        self.pressed_at.set(Some(now));
+        self.listener.borrow().shard.failures.record(Failure::weir(Phase::Tls, Cause::TooManyHandshakes));
+        self.endpoint.ignore(incoming);
+        None
+    }
+
     /// What the next connection is served by; `None` where the listener has no HTTP/3 any more.
     fn config(&self, plan: &ListenerPlan, keys: &QuicKeys) -> Option<Arc<ServerConfig>> {
         let mut config = self.config.borrow_mut();
@@ -172,6 +202,7 @@ impl ReceivingSocket {
             config: RefCell::new(config),
             is_closed: Cell::new(false),
             dropped: Cell::new(0),
+            pressed_at: Cell::new(None),
         });
         if let Some(succeeded) = worker.shared.datagrams.succession().known() {
             socket.give_way(succeeded);
@@ -364,14 +395,8 @@ impl Acceptor {
         let Some(config) = config.filter(|_| !worker.is_stopping()) else {
             return socket.endpoint.refuse(incoming);
         };
-        if let Some(rate) = plan.tls.as_ref().and_then(|tls| tls.handshake_rate.as_ref()) {
-            let epoch = worker.config.borrow().snapshot.epoch;
-            let now = clock::now().nanos_since(epoch);
-            if rate.try_take(now, now).is_none() {
-                listener.shard.failures.record(Failure::weir(Phase::Tls, Cause::TooManyHandshakes));
-                return socket.endpoint.ignore(incoming);
-            }
-        }
+        let epoch = worker.config.borrow().snapshot.epoch;
+        let Some(incoming) = socket.admit_by_rate(incoming, &plan, epoch) else { return };
         let remote = incoming.remote_address();
         match worker.shared.memory.admit(worker.stock.size()) {
             ConnectionAdmission::Accept => {}

@@ -197,9 +197,12 @@ impl Http3Connection {
     /// The peer has reset a unidirectional stream of its own.
     ///
     /// # Errors
-    /// The fault of the connection, when the stream must stay open.
-    pub const fn reset(&self, stream: &UnidirectionalStream) -> Result<(), Http3Fault> {
-        if stream.is_critical() { Err(Http3Fault::closed_critical_stream()) } else { Ok(()) }
+    /// The fault of the connection, when the stream must stay open, or when there were too many of which nothing is known.
+    pub fn reset(&mut self, stream: &UnidirectionalStream, now: u64) -> Result<(), Http3Fault> {
+        match stream.is_critical() {
+            true => Err(Http3Fault::closed_critical_stream()),
+            false => self.end_unknown(stream, now),
+        }
     }
 
     /// The peer may do so much that costs it little, and not more.

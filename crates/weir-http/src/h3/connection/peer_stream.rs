@@ -97,16 +97,28 @@ impl Http3Connection {
                 rest = &[];
             }
             PeerStreamKind::Decoder => {
-                self.encoder.receive(rest).map_err(|_| {
+                let cancelled = self.encoder.receive(rest).map_err(|_| {
                     Http3Fault::connection(Http3Code::QPACK_DECODER_STREAM_ERROR, Rule::Http3BadDecoderStream)
                 })?;
+                (0..cancelled).try_for_each(|_| self.charge(now, Rule::Http3ControlFlood))?;
                 rest = &[];
             }
         }
         if input.is_last && event.is_none() && stream.is_critical() {
             return Err(Http3Fault::closed_critical_stream());
         }
+        if input.is_last {
+            self.end_unknown(stream, now)?;
+        }
         Ok(PeerReceived { used: input.bytes.len() - rest.len(), event })
+    }
+
+    /// A stream is over, which costs the peer next to nothing when its type has not come.
+    pub(super) fn end_unknown(&mut self, stream: &UnidirectionalStream, now: u64) -> Result<(), Http3Fault> {
+        match stream.kind {
+            PeerStreamKind::New { .. } => self.charge(now, Rule::Http3StreamFlood),
+            _ => Ok(()),
+        }
     }
 
     /// A stream of this type begins.

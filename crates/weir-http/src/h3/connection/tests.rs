@@ -164,7 +164,7 @@ fn critical_streams_must_stay_open() {
         let end = StreamInput { bytes: &[], is_last: true };
         let ended = connection.receive(&mut stream, end, 0).map(|_| ());
         let expected = if is_critical { Err(Http3Fault::closed_critical_stream()) } else { Ok(()) };
-        assert_eq!((ended, connection.reset(&stream)), (expected, expected), "{first:?}");
+        assert_eq!((ended, connection.reset(&stream, 0)), (expected, expected), "{first:?}");
     }
     // The end comes with the settings, which are seen before.
     let mut connection = connection(Role::Server);
@@ -289,6 +289,19 @@ fn floods_are_bounded() {
     let unknown =
         bound(|connection| give(connection, &mut UnidirectionalStream::new(), &[0x21], 1).map(|_| ()));
     assert_eq!(unknown, (1_000, Rule::Http3StreamFlood));
+    let ended = bound(|connection| {
+        let end = StreamInput { bytes: &[], is_last: true };
+        connection.receive(&mut UnidirectionalStream::new(), end, 0).map(|_| ())
+    });
+    assert_eq!(ended, (1_000, Rule::Http3StreamFlood), "before their type");
+    let reset = bound(|connection| connection.reset(&UnidirectionalStream::new(), 0));
+    assert_eq!(reset, (1_000, Rule::Http3StreamFlood), "before their type");
+    let mut decoder_stream = UnidirectionalStream::new();
+    let cancellations = bound(|connection| {
+        let bytes: &[u8] = if decoder_stream.is_critical() { &[0x44] } else { &[3] };
+        give(connection, &mut decoder_stream, bytes, 1).map(|_| ())
+    });
+    assert_eq!(cancellations, (1_001, Rule::Http3ControlFlood));
     assert_eq!(bound(|connection| connection.budgets.charge_reset(0)), (200, Rule::Http3TooManyResets));
     assert_eq!(bound(|connection| connection.budgets.charge_fault(0)), (200, Rule::Http3TooManyFaults));
     let mut encoder_stream = UnidirectionalStream::new();

@@ -102,14 +102,14 @@ impl QpackEncoder {
         self.announced = capacity;
     }
 
-    /// Takes in what came on the decoder stream.
+    /// Takes in what came on the decoder stream; gives how many streams were cancelled, which the peer may say of any.
     ///
     /// # Errors
     /// What is wrong with it; the connection is lost.
-    pub(in crate::h3) fn receive(&mut self, input: &[u8]) -> Result<(), QpackError> {
-        let mut rest = input;
+    pub(in crate::h3) fn receive(&mut self, input: &[u8]) -> Result<usize, QpackError> {
+        let (mut rest, mut cancelled) = (input, 0);
         while self.partial_len > 0 {
-            let Some((&byte, tail)) = rest.split_first() else { return Ok(()) };
+            let Some((&byte, tail)) = rest.split_first() else { return Ok(cancelled) };
             rest = tail;
             let Some(free) = self.partial.get_mut(usize::from(self.partial_len)) else {
                 return Err(QpackError::IntegerTooLong);
@@ -119,7 +119,7 @@ impl QpackEncoder {
             match DecoderInstruction::read(&mut &self.partial[..usize::from(self.partial_len)]) {
                 Ok(instruction) => {
                     self.partial_len = 0;
-                    self.follow(instruction)?;
+                    cancelled += usize::from(self.follow(instruction)?);
                 }
                 Err(CodingError::Truncated) => {}
                 Err(error) => return Err(error.into()),
@@ -128,26 +128,30 @@ impl QpackEncoder {
         while !rest.is_empty() {
             let before = rest;
             match DecoderInstruction::read(&mut rest) {
-                Ok(instruction) => self.follow(instruction)?,
+                Ok(instruction) => cancelled += usize::from(self.follow(instruction)?),
                 Err(CodingError::Truncated) => {
                     let partial = self.partial.get_mut(..before.len()).ok_or(QpackError::IntegerTooLong)?;
                     partial.copy_from_slice(before);
                     self.partial_len = before.len() as u8;
-                    return Ok(());
+                    return Ok(cancelled);
                 }
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(())
+        Ok(cancelled)
     }
 
-    fn follow(&mut self, instruction: DecoderInstruction) -> Result<(), QpackError> {
+    /// Follows an instruction; whether it cancels a stream.
+    fn follow(&mut self, instruction: DecoderInstruction) -> Result<bool, QpackError> {
         match instruction {
             DecoderInstruction::AcknowledgeSection(stream) => {
                 let required = self.sent.acknowledge(stream).ok_or(QpackError::UnknownSection)?;
                 self.acknowledged = self.acknowledged.max(required);
             }
-            DecoderInstruction::CancelStream(stream) => self.sent.cancel(stream),
+            DecoderInstruction::CancelStream(stream) => {
+                self.sent.cancel(stream);
+                return Ok(true);
+            }
             DecoderInstruction::Increment(by) => {
                 if by == 0 || by > self.inserted - self.acknowledged {
                     return Err(QpackError::BadIncrement);
@@ -155,7 +159,7 @@ impl QpackEncoder {
                 self.acknowledged += by;
             }
         }
-        Ok(())
+        Ok(false)
     }
 }
 

@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use quinn_proto::{ConnectionError, Dir, Event, StreamEvent, StreamId};
+use weir_http::Rule;
 use weir_http::h3::{
     Http3Code, Http3Connection, Http3Fault, Http3Limits, Http3Settings, OwnStream, PeerEvent, PeerReceived,
     RequestAdmission, Role, StreamInput, UnidirectionalStream,
@@ -19,6 +20,7 @@ use weir_observe::{Cause, ListenerShard};
 use super::heads::{AwaitedHead, AwaitedProgress};
 use super::shared::{Http3Shared, Http3State, StreamReader, Unread};
 use super::stream::Http3Stream;
+use super::transport_watch::TransportWatch;
 use crate::downstream::stream_driver::{ClientFault, ConnectionEnd, EndReason, Standing, StreamDriver};
 use crate::downstream::transport::{DatagramTransport, Transport as _};
 use crate::net::buffer::BufferStock;
@@ -80,6 +82,7 @@ pub(crate) struct Http3Driver {
     /// Where the client was last.
     peer: SocketAddr,
     counts: StreamCounts,
+    watch: TransportWatch,
 }
 
 /// What has happened since it was last counted.
@@ -292,7 +295,7 @@ impl Http3Driver {
                 Ok(chunk) => chunk,
                 Err(Unread::Blocked) => return Ok(()),
                 Err(Unread::Reset | Unread::Ended) => {
-                    self.shared.state.borrow().codec.reset(&peer.stream)?;
+                    self.shared.state.borrow_mut().codec.reset(&peer.stream, now)?;
                     self.peers.swap_remove(at);
                     return Ok(());
                 }
@@ -362,6 +365,9 @@ impl Http3Driver {
         if let Some(reason) = self.hear()? {
             return Ok(Some(reason));
         }
+        if self.shared.link.has_received_many() {
+            self.watch.charge(&self.shared.link, self.opened, self.shared.millis())?;
+        }
         self.accept()?;
         self.stop()?;
         self.read(listener)?;
@@ -421,6 +427,7 @@ impl StreamDriver for Http3Driver {
             confirmed_by,
             peer: transport.link.with(|connection| connection.remote_address()),
             counts: StreamCounts::default(),
+            watch: TransportWatch::default(),
         }
     }
 
@@ -457,6 +464,10 @@ impl StreamDriver for Http3Driver {
                 Poll::Ready(ConnectionEnd::Closed(Err(io::ErrorKind::TimedOut.into())))
             }
             Ok(None) => Poll::Pending,
+            Ok(Some(ConnectionError::TransportError(error))) => {
+                tracing::debug!(listener = &*listener.config.name, %error, "a client breaks a rule of QUIC");
+                Poll::Ready(ConnectionEnd::Fault(ClientFault { rule: Rule::QuicViolation, is_flood: true }))
+            }
             // Nothing reaches the client any more, whatever the reason.
             Ok(Some(_)) => Poll::Ready(ConnectionEnd::Closed(Err(io::ErrorKind::ConnectionReset.into()))),
             Err(fault) => {
@@ -521,7 +532,7 @@ impl StreamDriver for Http3Driver {
             is_acknowledged: true,
             is_told: self.told_at.is_some_and(|at| at <= clock::now()),
             // What goes out shows what has come in at the client: congestion control sees to that.
-            unwritten: waits.then(|| link.with(|connection| connection.stats().udp_tx.bytes)),
+            unwritten: waits.then(|| self.watch.moved_bytes(link)),
             turn_at: due.into_iter().flatten().min(),
         }
     }

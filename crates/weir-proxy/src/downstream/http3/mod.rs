@@ -10,6 +10,7 @@ mod stream;
 mod incoming;
 mod outgoing;
 mod shared;
+mod transport_watch;
 
 pub(crate) use driver::Http3Driver;
 pub(crate) use stream::Http3Stream;

@@ -19,6 +19,9 @@ use crate::relay::http2::inbox::ReceivedHead;
 /// Bytes that are read of a stream at once at most.
 const READ_MAX: usize = 64 * 1024;
 
+/// What counts as read when a stream is given up: pieces of it may be there that nobody reads.
+const STOPPED_BYTES: usize = 256;
+
 /// A connection, as its streams see it.
 pub(super) struct Http3Shared {
     pub(super) link: Rc<QuicLink>,
@@ -148,7 +151,10 @@ impl StreamReader {
         if has_news {
             link.wake();
         }
-        self.has_ended |= read.as_ref().is_ok_and(|chunk| chunk.is_last);
+        if let Ok(chunk) = &read {
+            link.note_read(chunk.bytes.len());
+            self.has_ended |= chunk.is_last;
+        }
         read
     }
 
@@ -157,6 +163,7 @@ impl StreamReader {
         if !self.has_ended {
             self.has_ended = true;
             self.ahead = None;
+            link.note_read(STOPPED_BYTES);
             link.with(|connection| {
                 let _over = connection.recv_stream(id).stop(var(code.0));
             });

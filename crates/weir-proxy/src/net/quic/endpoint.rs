@@ -11,18 +11,15 @@ use std::task::{Context, Poll};
 use bytes::BytesMut;
 use quinn_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, Incoming, ServerConfig};
 use weir_observe::DatagramShard;
+use weir_traffic::limit::ClientKey;
 
 use super::forwarding::HandedDatagram;
+use super::handshakes::HandshakeAdmission;
 use super::keys::QuicKeys;
 use super::link::QuicLink;
 use super::socket::QuicSocket;
 use super::udp::{ReceiveRoom, ReceivedDatagrams};
 use crate::net::clock::{self, Instant};
-
-/// Handshakes that are under way on one socket from which on clients first prove that they can be reached at their address (Retry, RFC 9000
-/// section 8.1.2), and that many times as many from which on none more begins: their clients try again.
-const HANDSHAKES_UNPROVEN_MAX: usize = 128;
-const HANDSHAKES_MAX: usize = 4 * HANDSHAKES_UNPROVEN_MAX;
 
 /// A socket with its connections.
 pub(crate) struct QuicEndpoint {
@@ -155,16 +152,16 @@ impl QuicEndpoint {
             self.socket.protocol.borrow_mut().handle(clock::std(now), from, to, ecn, data, &mut response);
         match event? {
             DatagramEvent::NewConnection(incoming) => return Some(incoming),
-            DatagramEvent::ConnectionEvent(handle, event) => self.pass(handle, event),
+            DatagramEvent::ConnectionEvent(handle, event) => self.pass(handle, event, from, bytes.len()),
             DatagramEvent::Response(transmit) => self.socket.respond(&transmit, &response),
         }
         None
     }
 
-    fn pass(&self, handle: ConnectionHandle, event: ConnectionEvent) {
+    fn pass(&self, handle: ConnectionHandle, event: ConnectionEvent, from: SocketAddr, bytes: usize) {
         let link = self.links.borrow().get(handle.0).and_then(Weak::upgrade);
         if let Some(link) = link {
-            link.take(event);
+            link.take(event, from, bytes);
         }
     }
 
@@ -178,21 +175,22 @@ impl QuicEndpoint {
         config: Arc<ServerConfig>,
     ) -> Result<Rc<QuicLink>, Refused> {
         let mut response = Vec::new();
-        let open = self.socket.handshakes.get();
-        if open >= HANDSHAKES_MAX {
-            self.ignore(incoming);
-            return Err(Refused::Busy);
-        }
-        let incoming = match open >= HANDSHAKES_UNPROVEN_MAX {
-            true => self.proven(incoming).ok_or(Refused::Retry)?,
-            false => incoming,
-        };
         let is_proven = incoming.remote_address_validated();
+        let proven = is_proven.then(|| ClientKey::from(incoming.remote_address().ip()));
+        let admitted = self.socket.handshakes.borrow().admit(proven);
+        let incoming = match admitted {
+            HandshakeAdmission::Begins => incoming,
+            HandshakeAdmission::BeginsProven => self.proven(incoming).ok_or(Refused::Retry)?,
+            HandshakeAdmission::Waits => {
+                self.ignore(incoming);
+                return Err(Refused::Busy);
+            }
+        };
         let now = clock::std(clock::now());
         let accepted = self.socket.protocol.borrow_mut().accept(incoming, now, &mut response, Some(config));
         match accepted {
             Ok((handle, connection)) => {
-                let link = QuicLink::new(Rc::clone(&self.socket), handle, connection, is_proven);
+                let link = QuicLink::new(Rc::clone(&self.socket), handle, connection, proven);
                 let mut links = self.links.borrow_mut();
                 if links.len() <= handle.0 {
                     links.resize_with(handle.0 + 1, Weak::new);

@@ -7,7 +7,9 @@ use std::task::{Context, Waker};
 
 use bytes::Bytes;
 use quinn_proto::{Connection, ConnectionEvent, ConnectionHandle, EndpointEvent, Event, Transmit, VarInt};
+use weir_traffic::limit::ClientKey;
 
+use super::path_guard::PathGuard;
 use super::socket::QuicSocket;
 use crate::net::clock::{self, Instant};
 
@@ -16,6 +18,9 @@ pub(crate) const STREAMS_AT_FIRST: u32 = 16;
 
 /// Sends of one turn: with more to go, another turn follows behind those of other connections.
 const SENDS_MAX: usize = 8;
+
+/// Datagrams after which it is looked at what has come in them.
+const LOOK_AFTER: u32 = 32;
 
 /// A connection, without what its streams carry.
 pub(crate) struct QuicLink {
@@ -26,10 +31,15 @@ pub(crate) struct QuicLink {
     waker: RefCell<Option<Waker>>,
     /// A packet that the socket had no room for.
     unsent: RefCell<Option<(Transmit, Vec<u8>)>>,
+    paths: RefCell<PathGuard>,
+    /// The client, if it had proven its address before the handshake.
+    proven: Option<ClientKey>,
     is_handshaking: Cell<bool>,
-    /// Whether its first packet has proved the address of the client.
-    is_proven: bool,
     is_drained: Cell<bool>,
+    /// Datagrams that have come since [`QuicLink::has_received_many`] was last true.
+    received: Cell<u32>,
+    /// Bytes of streams that were read, or that will not be.
+    read_bytes: Cell<u64>,
 }
 
 impl QuicLink {
@@ -37,18 +47,22 @@ impl QuicLink {
         socket: Rc<QuicSocket>,
         handle: ConnectionHandle,
         connection: Connection,
-        is_proven: bool,
+        proven: Option<ClientKey>,
     ) -> Rc<Self> {
-        socket.handshakes.update(|open| open + 1);
+        socket.handshakes.borrow_mut().begin(proven);
+        let paths = PathGuard::new(connection.remote_address(), clock::now());
         Rc::new(Self {
             socket,
             handle,
             connection: RefCell::new(connection),
             waker: RefCell::default(),
             unsent: RefCell::default(),
+            paths: RefCell::new(paths),
+            proven,
             is_handshaking: Cell::new(true),
-            is_proven,
             is_drained: Cell::new(false),
+            received: Cell::new(0),
+            read_bytes: Cell::new(0),
         })
     }
 
@@ -67,10 +81,32 @@ impl QuicLink {
         }
     }
 
-    /// Something has come for it.
-    pub(super) fn take(&self, event: ConnectionEvent) {
-        self.connection.borrow_mut().handle_event(event);
+    /// A datagram of so many bytes has come for it.
+    pub(super) fn take(&self, event: ConnectionEvent, from: SocketAddr, bytes: usize) {
+        let connection = &mut *self.connection.borrow_mut();
+        connection.handle_event(event);
+        self.paths.borrow_mut().receive(from, bytes, connection.remote_address(), clock::now);
+        self.received.update(|count| count.saturating_add(1));
         self.wake();
+    }
+
+    /// Whether so much has come since this was last so that it is worth a look.
+    pub(crate) fn has_received_many(&self) -> bool {
+        let is_many = self.received.get() >= LOOK_AFTER;
+        if is_many {
+            self.received.set(0);
+        }
+        is_many
+    }
+
+    /// So many bytes of its streams were read, or will not be.
+    pub(crate) fn note_read(&self, bytes: usize) {
+        self.read_bytes.update(|read| read + bytes as u64);
+    }
+
+    /// The bytes of all that was said of them.
+    pub(crate) fn read_bytes(&self) -> u64 {
+        self.read_bytes.get()
     }
 
     /// The connection itself. Must not be held over anything that reaches it again.
@@ -114,7 +150,7 @@ impl QuicLink {
 
     /// Whether the client is at its address, although its handshake may not be over. Otherwise that may be the address of another.
     pub(crate) fn is_proven(&self) -> bool {
-        self.is_proven || !self.is_handshaking()
+        self.proven.is_some() || !self.is_handshaking()
     }
 
     /// Whether requests of the client are read before its handshake is over (0-RTT).
@@ -124,7 +160,7 @@ impl QuicLink {
 
     fn end_handshake(&self) {
         if self.is_handshaking.replace(false) {
-            self.socket.handshakes.update(|open| open - 1);
+            self.socket.handshakes.borrow_mut().end(self.proven);
         }
     }
 
@@ -145,6 +181,10 @@ impl QuicLink {
             let Some(transmit) = connection.poll_transmit(clock::std(now), segments_max, &mut scratch) else {
                 return self.tell(connection);
             };
+            if !self.paths.borrow_mut().may_send(transmit.destination, transmit.size, now) {
+                // It is lost, as packets may be.
+                continue;
+            }
             if !self.socket.send(&transmit, &scratch) {
                 *unsent = Some((transmit, std::mem::take(&mut *scratch)));
                 self.wait_for_room();

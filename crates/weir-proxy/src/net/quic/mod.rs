@@ -5,6 +5,8 @@
 pub(crate) mod endpoint;
 pub(crate) mod link;
 mod socket;
+mod handshakes;
+mod path_guard;
 pub(crate) mod udp;
 pub(crate) mod tls;
 pub mod keys;

@@ -1,6 +1,6 @@
 //! What the connections on one UDP socket have in common: the socket, and the half of the protocol that is not of one connection.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use quinn_proto::{
 use weir_observe::DatagramShard;
 
 use super::connection_ids::WorkerIds;
+use super::handshakes::OpenHandshakes;
 use super::keys::QuicKeys;
 use super::udp::{ReceiveRoom, SEND_BYTES_MAX, UdpSocket};
 
@@ -27,7 +28,7 @@ pub(super) struct QuicSocket {
     pub(super) udp: UdpSocket,
     pub(super) protocol: RefCell<Endpoint>,
     /// Connections whose handshake is not over.
-    pub(super) handshakes: Cell<usize>,
+    pub(super) handshakes: RefCell<OpenHandshakes>,
     pub(super) counters: Arc<DatagramShard>,
     /// What a packet is written into before it is sent.
     pub(super) scratch: RefCell<Vec<u8>>,
@@ -55,7 +56,7 @@ impl QuicSocket {
         Ok(Self {
             udp,
             protocol: RefCell::new(protocol),
-            handshakes: Cell::new(0),
+            handshakes: RefCell::default(),
             counters,
             scratch: RefCell::default(),
             blocked: RefCell::default(),

@@ -2,15 +2,22 @@
 //!
 //! Blocking, as all clients of the tests: it makes progress while a call waits.
 
+use std::io::{self, IoSliceMut};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use bytes::{Buf as _, Bytes};
 use h3::client::SendRequest;
 use h3::error::{ConnectionError, StreamError};
 use h3_quinn::OpenStreams;
 use quinn::crypto::rustls::QuicClientConfig;
-use quinn::{ClientConfig, Endpoint, TokenMemoryCache, TransportConfig};
+use quinn::udp::RecvMeta;
+use quinn::{
+    AsyncUdpSocket, ClientConfig, Endpoint, EndpointConfig, Runtime as _, TokenMemoryCache, TokioRuntime,
+    TransportConfig, UdpPoller,
+};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
@@ -62,20 +69,35 @@ impl Http3Client {
         to: SocketAddr,
         tls: rustls::ClientConfig,
     ) -> Result<Self, quinn::ConnectionError> {
-        Self::begin(to, tls, None, false).map(|client| client.expect("a full handshake can always begin"))
+        Self::try_connect_with(to, tls, TransportConfig::default())
+    }
+
+    /// The same with windows and timers of its own.
+    ///
+    /// # Errors
+    /// Why there is no connection.
+    pub(crate) fn try_connect_with(
+        to: SocketAddr,
+        tls: rustls::ClientConfig,
+        transport: TransportConfig,
+    ) -> Result<Self, quinn::ConnectionError> {
+        Self::begin(to, tls, transport, (None, false))
+            .map(|client| client.expect("a full handshake can always begin"))
     }
 
     /// Comes again, and sends requests before the handshake is over (0-RTT); `None` when the session of the config does not allow that.
     pub(crate) fn connect_early(to: SocketAddr, known: &KnownClient) -> Option<Self> {
         let mut tls = known.tls.clone();
         tls.enable_early_data = true;
-        Self::begin(to, tls, Some(&known.tokens), true).expect("it begins at once")
+        Self::begin(to, tls, TransportConfig::default(), (Some(&known.tokens), true))
+            .expect("it begins at once")
     }
 
     /// A client that has been there, with a request that was answered.
     pub(crate) fn get_known(to: SocketAddr, authority: &CertificateAuthority) -> KnownClient {
         let known = KnownClient { tls: authority.client(), tokens: Arc::new(TokenMemoryCache::default()) };
-        let first = Self::begin(to, known.tls.clone(), Some(&known.tokens), false);
+        let first =
+            Self::begin(to, known.tls.clone(), TransportConfig::default(), (Some(&known.tokens), false));
         let mut first = first.ok().flatten().expect("there is HTTP/3");
         assert_eq!(first.get("/first").status, 200);
         first.leave();
@@ -84,16 +106,13 @@ impl Http3Client {
 
     fn begin(
         to: SocketAddr,
-        mut tls: rustls::ClientConfig,
-        tokens: Option<&Arc<TokenMemoryCache>>,
-        is_early: bool,
+        tls: rustls::ClientConfig,
+        transport: TransportConfig,
+        (tokens, is_early): (Option<&Arc<TokenMemoryCache>>, bool),
     ) -> Result<Option<Self>, quinn::ConnectionError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("a runtime can be made");
-        tls.alpn_protocols = vec![b"h3".to_vec()];
-        let tls = QuicClientConfig::try_from(tls).expect("it has TLS 1.3");
-        let mut config = ClientConfig::new(Arc::new(tls));
-        config.transport_config(Arc::new(TransportConfig::default()));
+        let mut config = client_config(tls, transport);
         if let Some(tokens) = tokens {
             config.token_store(Arc::clone(tokens) as _);
         }
@@ -207,11 +226,112 @@ impl Http3Client {
         self.endpoint.rebind(socket).expect("the socket is sound");
     }
 
+    /// Opens streams in one direction on which it sends nothing, until the server closes the connection; the code of that.
+    pub(crate) fn open_without_type(
+        &mut self,
+        count: usize,
+        mut end: impl FnMut(quinn::SendStream),
+    ) -> Option<u64> {
+        self.runtime.block_on(async {
+            for _ in 0..count {
+                match self.connection.open_uni().await {
+                    Ok(stream) => end(stream),
+                    Err(_) => break,
+                }
+            }
+        });
+        self.close_code()
+    }
+
+    /// Reads so many responses at once until the server closes the connection; the code of that.
+    pub(crate) fn read_until_closed(&mut self, path: &str, count: usize) -> Option<u64> {
+        let pending: Vec<_> = (0..count).map(|_| self.send("GET", path, b"")).collect();
+        for pending in pending {
+            let _outcome = self.try_response(pending);
+        }
+        self.close_code()
+    }
+
+    /// With which code the server has closed the connection; `None` while it has not.
+    fn close_code(&self) -> Option<u64> {
+        match self.connection.close_reason() {
+            Some(quinn::ConnectionError::ApplicationClosed(closed)) => Some(closed.error_code.into_inner()),
+            _ => None,
+        }
+    }
+
     /// Leaves, and says so.
     pub(crate) fn leave(self) {
         self.connection.close(0u32.into(), b"");
         let endpoint = self.endpoint.clone();
         self.runtime.block_on(async { endpoint.wait_idle().await });
+    }
+}
+
+fn client_config(mut tls: rustls::ClientConfig, transport: TransportConfig) -> ClientConfig {
+    tls.alpn_protocols = vec![b"h3".to_vec()];
+    let tls = QuicClientConfig::try_from(tls).expect("it has TLS 1.3");
+    let mut config = ClientConfig::new(Arc::new(tls));
+    config.transport_config(Arc::new(transport));
+    config
+}
+
+/// Handshakes of one address that never end: of what the server says, the clients hear only that they are to prove their address.
+pub(crate) struct HeldHandshakes {
+    _runtime: Runtime,
+    _endpoint: Endpoint,
+}
+
+impl HeldHandshakes {
+    /// Begins so many, from an address that no other client has.
+    pub(crate) fn begin(to: SocketAddr, authority: &CertificateAuthority, count: usize) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime = runtime.expect("a runtime can be made");
+        let entered = runtime.enter();
+        let socket = std::net::UdpSocket::bind((Ipv4Addr::new(127, 0, 0, 7), 0)).expect("it is loopback");
+        let socket = TokioRuntime.wrap_udp_socket(socket).expect("the socket is sound");
+        let (socket, settings) = (Arc::new(RetryOnly(socket)), EndpointConfig::default());
+        let endpoint = Endpoint::new_with_abstract_socket(settings, None, socket, Arc::new(TokioRuntime));
+        let endpoint = endpoint.expect("the socket is sound");
+        let config = client_config(authority.client(), TransportConfig::default());
+        for _ in 0..count {
+            let connecting = endpoint.connect_with(config.clone(), to, "a.test").expect("the name is sound");
+            runtime.spawn(connecting);
+        }
+        drop(entered);
+        Self { _runtime: runtime, _endpoint: endpoint }
+    }
+}
+
+/// A socket that receives no packets but Retry (RFC 9000 section 17.2.5).
+#[derive(Debug)]
+struct RetryOnly(Arc<dyn AsyncUdpSocket>);
+
+impl AsyncUdpSocket for RetryOnly {
+    fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
+        Arc::clone(&self.0).create_io_poller()
+    }
+
+    fn try_send(&self, transmit: &quinn::udp::Transmit<'_>) -> io::Result<()> {
+        self.0.try_send(transmit)
+    }
+
+    fn poll_recv(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &mut [IoSliceMut<'_>],
+        meta: &mut [RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        let received = self.0.poll_recv(cx, bufs, meta);
+        if let Poll::Ready(Ok(count)) = received {
+            let unheard = bufs.iter().zip(meta).take(count).filter(|(buf, _)| buf[0] & 0xf0 != 0xf0);
+            unheard.for_each(|(_, meta)| meta.len = 0);
+        }
+        received
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()
     }
 }
 

@@ -5,3 +5,4 @@ mod connections;
 mod surviving;
 mod early;
 mod arriving;
+mod hostile;

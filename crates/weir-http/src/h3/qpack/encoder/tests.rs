@@ -41,7 +41,7 @@ fn a_line_is_referred_to_once_it_was_acknowledged() {
     assert_eq!(unsent(&mut encoder), b"\x3f\xe1\x1f\xff\x1d\x83\xf0\x53\x59");
     assert_eq!(section(&mut encoder, 8, &[("Server", "weir")]), literal, "it may not have come");
     assert_eq!(unsent(&mut encoder), b"", "and it is not inserted again");
-    assert_eq!(encoder.receive(b"\x01"), Ok(()));
+    assert_eq!(encoder.receive(b"\x01"), Ok(0));
     assert_eq!(section(&mut encoder, 12, &[("Server", "weir")]), b"\x02\x00\x80");
     let other = [("Server", "Weir"), ("X-A", "1")];
     assert_eq!(section(&mut encoder, 16, &other), b"\x00\x00\x5f\x4d\x04Weir\x23x-a\x011");
@@ -147,12 +147,12 @@ fn entries_stay_as_long_as_a_section_needs_them() {
     let four = [("d", "4"), ("d", "4")];
     section(&mut encoder, 12, &four);
     assert_eq!(encoder.inserted, 3, "`a` is needed");
-    assert_eq!(encoder.receive(b"\x88"), Ok(()));
+    assert_eq!(encoder.receive(b"\x88"), Ok(0));
     section(&mut encoder, 12, &four);
     assert_eq!(encoder.inserted, 4, "`a` goes");
     section(&mut encoder, 16, &[("e", "5"), ("e", "5")]);
     assert_eq!(encoder.inserted, 4, "`b` is needed");
-    assert_eq!(encoder.receive(b"\x44"), Ok(()), "its stream was cancelled");
+    assert_eq!(encoder.receive(b"\x44"), Ok(1), "its stream was cancelled");
     section(&mut encoder, 16, &[("e", "5"), ("e", "5")]);
     assert_eq!(encoder.inserted, 5, "`b` goes");
     insert_fails(&mut encoder, ("f", "6"), &[("c", "3")]);
@@ -198,8 +198,8 @@ fn instructions_of_the_decoder_that_are_faults() {
         }
     }
     let mut encoder = encoder(4_096);
-    assert_eq!(encoder.receive(b"\x44\x7f\x80\x80"), Ok(()), "a stream that is not known may be cancelled");
-    assert_eq!(encoder.receive(b"\x01"), Ok(()), "also in pieces");
+    assert_eq!(encoder.receive(b"\x44\x7f\x80\x80"), Ok(1), "a stream that is not known may be cancelled");
+    assert_eq!(encoder.receive(b"\x01"), Ok(1), "also in pieces");
     assert_eq!(encoder.receive(b"\x01"), Err(QpackError::BadIncrement));
 }
 
@@ -210,7 +210,7 @@ fn only_so_many_sections_are_remembered() {
     let sections: Vec<_> = (0..200).map(|stream| section(&mut encoder, stream, &[("a", "1")])).collect();
     assert_eq!(sections.iter().filter(|section| section[0] > 0).count(), 128);
     assert_eq!(sections[128], b"\x00\x00\x21a\x011");
-    assert_eq!(encoder.receive(b"\x80"), Ok(()));
+    assert_eq!(encoder.receive(b"\x80"), Ok(0));
     assert_eq!(section(&mut encoder, 200, &[("a", "1")]), b"\x02\x00\x80");
 }
 
