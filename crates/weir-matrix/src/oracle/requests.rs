@@ -74,7 +74,8 @@ fn read(record: &ConnectionTape) -> (Vec<Arrived>, Option<String>) {
     };
     match record.speaks {
         Speaks::Http1 => of_http1(&bytes[len..]),
-        Speaks::Http2 => of_http2(&bytes[len..]),
+        // No server is asked by HTTP/3.
+        Speaks::Http2 | Speaks::Http3 => of_http2(&bytes[len..]),
         Speaks::Fastcgi => of_fastcgi(&bytes),
     }
 }

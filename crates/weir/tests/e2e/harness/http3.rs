@@ -1,7 +1,9 @@
-//! A client of HTTP/3 (RFC 9114) that has not a line of Weir's codec: QUIC, frames and QPACK are those of libraries.
+//! A client of HTTP/3 (RFC 9114) that has not a line of Weir's codec: QUIC, frames and QPACK are those of libraries, or of this
+//! file and `weir-wire` for what the libraries cannot say.
 //!
 //! Blocking, as all clients of the tests: it makes progress while a call waits.
 
+use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -13,6 +15,8 @@ use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{ClientConfig, Endpoint, TransportConfig};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
+use weir_wire::http2::RecordedStream;
+use weir_wire::http3::{AnnouncedByClient, RecordedPiece, StreamPiece, read_server};
 
 use super::{CertificateAuthority, Gate};
 
@@ -29,6 +33,7 @@ pub(crate) struct Http3Client {
 #[derive(Debug)]
 pub(crate) struct Http3Response {
     pub(crate) status: u16,
+    pub(crate) fields: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
     pub(crate) trailers: Vec<(String, String)>,
 }
@@ -36,6 +41,16 @@ pub(crate) struct Http3Response {
 impl Http3Response {
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// The value of a field, by its name in small letters.
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        self.fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The value of a trailer.
+    pub(crate) fn trailer(&self, name: &str) -> Option<&str> {
+        self.trailers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 }
 
@@ -123,6 +138,7 @@ impl Http3Client {
             };
             Ok(Http3Response {
                 status: head.status().as_u16(),
+                fields: text(head.headers()),
                 body: received,
                 trailers: trailers.as_ref().map(text).unwrap_or_default(),
             })
@@ -148,6 +164,96 @@ impl Http3Client {
         self.response(pending)
     }
 
+    /// A whole GET with fields.
+    pub(crate) fn get_with(&mut self, path: &str, fields: &[(&str, &str)]) -> Http3Response {
+        self.ask("GET", path, fields, b"")
+    }
+
+    /// A whole POST.
+    pub(crate) fn post(&mut self, path: &str, fields: &[(&str, &str)], body: &[u8]) -> Http3Response {
+        self.ask("POST", path, fields, body)
+    }
+
+    fn ask(&mut self, method: &str, path: &str, fields: &[(&str, &str)], body: &[u8]) -> Http3Response {
+        let request = http::Request::builder().method(method).uri(format!("https://a.test{path}"));
+        let request = fields.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        let pending = self.send_with(request, body);
+        self.response(pending)
+    }
+
+    /// Opens a stream whose head the library cannot say, or which stays open.
+    pub(crate) fn open(&mut self, fields: &[(&str, &str)]) -> OpenHttp3Stream {
+        let opened = self.runtime.block_on(self.connection.open_bi()).expect("the connection takes streams");
+        let mut stream = OpenHttp3Stream { sending: opened.0, receiving: opened.1, record: Vec::new() };
+        self.send_raw(&mut stream, &frame(1, &section(fields)));
+        stream
+    }
+
+    /// Sends bytes on a stream as they are.
+    pub(crate) fn send_raw(&mut self, stream: &mut OpenHttp3Stream, bytes: &[u8]) {
+        self.try_send_raw(stream, bytes).expect("the stream takes it");
+    }
+
+    /// The same, where Weir may have given the stream up.
+    ///
+    /// # Errors
+    /// Why it takes nothing.
+    pub(crate) fn try_send_raw(
+        &mut self,
+        stream: &mut OpenHttp3Stream,
+        bytes: &[u8],
+    ) -> Result<(), quinn::WriteError> {
+        self.runtime.block_on(stream.sending.write_all(bytes))
+    }
+
+    /// Sends a frame of DATA.
+    pub(crate) fn send_data(&mut self, stream: &mut OpenHttp3Stream, data: &[u8]) {
+        self.send_raw(stream, &frame(0, data));
+    }
+
+    /// Reads a stream until `is_enough` of what came, or its end.
+    pub(crate) fn read_until(
+        &mut self,
+        stream: &mut OpenHttp3Stream,
+        is_enough: impl Fn(&RecordedStream) -> bool,
+    ) -> RecordedStream {
+        loop {
+            let read = stream.reading();
+            if read.has_ended || read.reset.is_some() || is_enough(&read) {
+                return read;
+            }
+            let next = self.runtime.block_on(stream.receiving.read_chunk(65_536, true));
+            let piece = match next {
+                Ok(Some(chunk)) => StreamPiece::Bytes(chunk.bytes.to_vec()),
+                Ok(None) => StreamPiece::End,
+                Err(quinn::ReadError::Reset(code)) => StreamPiece::Reset(code.into_inner()),
+                Err(error) => panic!("the stream is lost: {error}"),
+            };
+            stream.record.extend(RecordedPiece::new(0, piece).write());
+        }
+    }
+
+    /// The head of the response on a stream.
+    pub(crate) fn head(&mut self, stream: &mut OpenHttp3Stream) -> RecordedStream {
+        self.read_until(stream, |read| read.status() != 0)
+    }
+
+    /// The first bytes of the body on a stream: so many, or as many as there are.
+    pub(crate) fn body(&mut self, stream: &mut OpenHttp3Stream, len: usize) -> Vec<u8> {
+        self.read_until(stream, |read| read.body.len() >= len).body
+    }
+
+    /// Everything on a stream, to its end.
+    pub(crate) fn rest(&mut self, stream: &mut OpenHttp3Stream) -> RecordedStream {
+        self.read_until(stream, |_| false)
+    }
+
+    /// The code with which Weir says that it does not want what is sent on a stream.
+    pub(crate) fn stop_code(&mut self, stream: &mut OpenHttp3Stream) -> Option<u64> {
+        let stopped = self.runtime.block_on(stream.sending.stopped()).expect("the connection goes on");
+        stopped.map(quinn::VarInt::into_inner)
+    }
+
     /// Goes on from another port, as when a network address translation forgets the old one.
     pub(crate) fn rebind(&mut self) {
         let socket = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback has a port");
@@ -161,6 +267,62 @@ impl Http3Client {
         let endpoint = self.endpoint.clone();
         self.runtime.block_on(async { endpoint.wait_idle().await });
     }
+}
+
+/// A stream that is written and read by hand.
+pub(crate) struct OpenHttp3Stream {
+    sending: quinn::SendStream,
+    receiving: quinn::RecvStream,
+    /// What came, as pieces of stream 0.
+    record: Vec<u8>,
+}
+
+impl OpenHttp3Stream {
+    fn reading(&self) -> RecordedStream {
+        let announced = AnnouncedByClient { table_bytes_max: 0, without_bodies: &BTreeSet::new() };
+        let mut reading = read_server(&self.record, announced);
+        assert_eq!(reading.fault, None, "what Weir has sent is no HTTP/3");
+        reading.streams.remove(&0).unwrap_or_default()
+    }
+
+    /// Ends our direction in order.
+    pub(crate) fn finish(&mut self) {
+        // Weir may not want it any more.
+        let _ = self.sending.finish();
+    }
+
+    /// Gives our direction up, with a code.
+    pub(crate) fn reset(&mut self, code: u32) {
+        self.sending.reset(code.into()).expect("it is open");
+    }
+
+    /// Wants nothing more of Weir's direction.
+    pub(crate) fn stop(&mut self, code: u32) {
+        self.receiving.stop(code.into()).expect("it is open");
+    }
+}
+
+/// A frame (RFC 9114 section 7.1).
+pub(crate) fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
+    let len = u32::try_from(payload.len()).expect("frames are small") | 0x8000_0000;
+    [&[kind][..], &len.to_be_bytes(), payload].concat()
+}
+
+/// A field section of literals (RFC 9204 section 4.5.6).
+pub(crate) fn section(fields: &[(&str, &str)]) -> Vec<u8> {
+    let string = |first: u8, prefix: u32, text: &str| {
+        let mask = (1usize << prefix) - 1;
+        let mut bytes = vec![first | text.len().min(mask) as u8];
+        let mut rest = text.len().checked_sub(mask);
+        while let Some(left) = rest {
+            rest = (left >= 128).then_some(left / 128);
+            bytes.push(left as u8 % 128 | if rest.is_some() { 128 } else { 0 });
+        }
+        bytes.extend_from_slice(text.as_bytes());
+        bytes
+    };
+    let lines = fields.iter().flat_map(|(name, value)| [string(0x20, 3, name), string(0, 7, value)].concat());
+    [0, 0].into_iter().chain(lines).collect()
 }
 
 impl Drop for Http3Client {
