@@ -2,13 +2,12 @@
 
 use rustix::process::Signal;
 
+use super::HTTP3;
 use crate::harness::http2::start_with_tls;
 use crate::harness::http3::Http3Client;
 use crate::harness::scripts::{echo, echo_gated};
 use crate::harness::tls::WEB_TLS;
 use crate::harness::{CertificateAuthority, Gate, ReservedAddress, Weir, config_with, eventually};
-
-const HTTP3: &str = "listener.web.http3 = {}\n";
 
 #[test]
 fn a_stop_finishes_what_was_taken() {
