@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::frames::{
-    CANCEL_PUSH, CutFrame, FrameCutter, GOAWAY, HEADERS, MAX_PUSH_ID, OF_HTTP2, PUSH_PROMISE, SETTINGS, varint,
+    CANCEL_PUSH, CutFrame, FrameCutter, GOAWAY, HEADERS, MAX_PUSH_ID, OF_HTTP2, PUSH_PROMISE, SETTINGS,
+    varint,
 };
 use super::qpack::QpackTable;
 use super::{AnnouncedByClient, Http3Reading, RecordedPiece, StreamPiece};
@@ -49,7 +50,9 @@ impl<'a> PieceReader<'a> {
         let mut at = 0;
         loop {
             let fault = |what: String| WireFault::new(at, what);
-            let Some((piece, len)) = RecordedPiece::read(&record[at..]).map_err(fault)? else { return Ok(()) };
+            let Some((piece, len)) = RecordedPiece::read(&record[at..]).map_err(fault)? else {
+                return Ok(());
+            };
             let came = self.piece_came(at, &piece);
             came.map_err(|what| fault(format!("stream {}: {what}", piece.stream)))?;
             at += len;
@@ -190,7 +193,11 @@ impl<'a> PieceReader<'a> {
             _ => return Ok(OpenedStream::Unknown),
         };
         let same = |other: &OpenedStream| std::mem::discriminant(other) == std::mem::discriminant(&stream);
-        if self.opened.values().any(same) { Err(format!("a second stream of type {kind}")) } else { Ok(stream) }
+        if self.opened.values().any(same) {
+            Err(format!("a second stream of type {kind}"))
+        } else {
+            Ok(stream)
+        }
     }
 
     fn control_came(&mut self, frame: CutFrame) -> Result<(), String> {
@@ -209,9 +216,10 @@ impl<'a> PieceReader<'a> {
                 }
                 Ok(())
             }
-            (CutFrame::Data(_) | CutFrame::Other(HEADERS | PUSH_PROMISE | SETTINGS | MAX_PUSH_ID, _), true) => {
-                Err("a frame that no control stream may have".to_owned())
-            }
+            (
+                CutFrame::Data(_) | CutFrame::Other(HEADERS | PUSH_PROMISE | SETTINGS | MAX_PUSH_ID, _),
+                true,
+            ) => Err("a frame that no control stream may have".to_owned()),
             (CutFrame::Other(kind, _), true) if OF_HTTP2.contains(&kind) => {
                 Err(format!("a frame of HTTP/2: {kind}"))
             }

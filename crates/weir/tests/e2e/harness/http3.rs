@@ -15,10 +15,17 @@ use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{ClientConfig, Endpoint, TransportConfig};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
+use weir_wire::RecordedFields;
 use weir_wire::http2::RecordedStream;
 use weir_wire::http3::{AnnouncedByClient, RecordedPiece, StreamPiece, read_server};
 
 use super::{CertificateAuthority, Gate};
+
+/// The code with which clients give a request up (RFC 9114 section 8.1).
+const REQUEST_CANCELLED: u32 = 0x10c;
+
+/// How often the tasks of a connection have their turn until what was written is sent: more than there are.
+const TURNS: usize = 16;
 
 /// A connection.
 pub(crate) struct Http3Client {
@@ -83,8 +90,10 @@ impl Http3Client {
             Ok::<_, quinn::ConnectionError>((endpoint, connecting.await?))
         })?;
         let made = runtime.block_on(async {
-            let (mut driver, requests) =
-                h3::client::new(h3_quinn::Connection::new(connection.clone())).await.expect("HTTP/3 begins");
+            // Without a frame that means nothing between the head of a request and its end: with one, it has a body.
+            let quic = h3_quinn::Connection::new(connection.clone());
+            let made = h3::client::builder().send_grease(false).build(quic).await;
+            let (mut driver, requests) = made.expect("HTTP/3 begins");
             let driver = tokio::spawn(async move { std::future::poll_fn(|cx| driver.poll_close(cx)).await });
             (driver, requests)
         });
@@ -184,7 +193,8 @@ impl Http3Client {
     /// Opens a stream whose head the library cannot say, or which stays open.
     pub(crate) fn open(&mut self, fields: &[(&str, &str)]) -> OpenHttp3Stream {
         let opened = self.runtime.block_on(self.connection.open_bi()).expect("the connection takes streams");
-        let mut stream = OpenHttp3Stream { sending: opened.0, receiving: opened.1, record: Vec::new() };
+        let mut stream =
+            OpenHttp3Stream { sending: opened.0, receiving: opened.1, record: Vec::new(), received: 0 };
         self.send_raw(&mut stream, &frame(1, &section(fields)));
         stream
     }
@@ -203,7 +213,38 @@ impl Http3Client {
         stream: &mut OpenHttp3Stream,
         bytes: &[u8],
     ) -> Result<(), quinn::WriteError> {
-        self.runtime.block_on(stream.sending.write_all(bytes))
+        let written = self.runtime.block_on(stream.sending.write_all(bytes));
+        self.settle();
+        written
+    }
+
+    /// Has the tasks of the connection send what there is to be sent.
+    fn settle(&self) {
+        self.runtime.block_on(async {
+            for _ in 0..TURNS {
+                tokio::task::yield_now().await;
+            }
+        });
+    }
+
+    /// Ends our direction of a stream in order.
+    pub(crate) fn finish(&mut self, stream: &mut OpenHttp3Stream) {
+        // Weir may not want it any more.
+        let _ = stream.sending.finish();
+        self.settle();
+    }
+
+    /// Gives a stream up, both directions of it, as a client does that wants nothing more of it.
+    pub(crate) fn cancel(&mut self, stream: &mut OpenHttp3Stream) {
+        self.reset(stream, REQUEST_CANCELLED);
+        stream.receiving.stop(REQUEST_CANCELLED.into()).expect("it is open");
+        self.settle();
+    }
+
+    /// Gives our direction of a stream up.
+    pub(crate) fn reset(&mut self, stream: &mut OpenHttp3Stream, code: u32) {
+        stream.sending.reset(code.into()).expect("it is open");
+        self.settle();
     }
 
     /// Sends a frame of DATA.
@@ -211,16 +252,20 @@ impl Http3Client {
         self.send_raw(stream, &frame(0, data));
     }
 
-    /// Reads a stream until `is_enough` of what came, or its end.
-    pub(crate) fn read_until(
+    /// Reads a stream until `is_enough` of what came, which has so many bytes at least, or its end.
+    fn read_until(
         &mut self,
         stream: &mut OpenHttp3Stream,
+        bytes_min: usize,
         is_enough: impl Fn(&RecordedStream) -> bool,
     ) -> RecordedStream {
+        let mut is_over = false;
         loop {
-            let read = stream.reading();
-            if read.has_ended || read.reset.is_some() || is_enough(&read) {
-                return read;
+            if is_over || stream.received >= bytes_min {
+                let read = stream.reading();
+                if read.has_ended || read.reset.is_some() || is_enough(&read) {
+                    return read;
+                }
             }
             let next = self.runtime.block_on(stream.receiving.read_chunk(65_536, true));
             let piece = match next {
@@ -229,23 +274,33 @@ impl Http3Client {
                 Err(quinn::ReadError::Reset(code)) => StreamPiece::Reset(code.into_inner()),
                 Err(error) => panic!("the stream is lost: {error}"),
             };
+            match &piece {
+                StreamPiece::Bytes(bytes) => stream.received += bytes.len(),
+                _ => is_over = true,
+            }
             stream.record.extend(RecordedPiece::new(0, piece).write());
         }
     }
 
     /// The head of the response on a stream.
     pub(crate) fn head(&mut self, stream: &mut OpenHttp3Stream) -> RecordedStream {
-        self.read_until(stream, |read| read.status() != 0)
+        self.read_until(stream, 0, |read| read.status() != 0)
+    }
+
+    /// The first interim response on a stream.
+    pub(crate) fn interim(&mut self, stream: &mut OpenHttp3Stream) -> RecordedFields {
+        let read = self.read_until(stream, 0, |read| !read.interim.is_empty());
+        read.interim.into_iter().next().unwrap_or_default()
     }
 
     /// The first bytes of the body on a stream: so many, or as many as there are.
     pub(crate) fn body(&mut self, stream: &mut OpenHttp3Stream, len: usize) -> Vec<u8> {
-        self.read_until(stream, |read| read.body.len() >= len).body
+        self.read_until(stream, len, |read| read.body.len() >= len).body
     }
 
     /// Everything on a stream, to its end.
     pub(crate) fn rest(&mut self, stream: &mut OpenHttp3Stream) -> RecordedStream {
-        self.read_until(stream, |_| false)
+        self.read_until(stream, usize::MAX, |_| false)
     }
 
     /// The code with which Weir says that it does not want what is sent on a stream.
@@ -275,6 +330,8 @@ pub(crate) struct OpenHttp3Stream {
     receiving: quinn::RecvStream,
     /// What came, as pieces of stream 0.
     record: Vec<u8>,
+    /// Bytes that came.
+    received: usize,
 }
 
 impl OpenHttp3Stream {
@@ -283,22 +340,6 @@ impl OpenHttp3Stream {
         let mut reading = read_server(&self.record, announced);
         assert_eq!(reading.fault, None, "what Weir has sent is no HTTP/3");
         reading.streams.remove(&0).unwrap_or_default()
-    }
-
-    /// Ends our direction in order.
-    pub(crate) fn finish(&mut self) {
-        // Weir may not want it any more.
-        let _ = self.sending.finish();
-    }
-
-    /// Gives our direction up, with a code.
-    pub(crate) fn reset(&mut self, code: u32) {
-        self.sending.reset(code.into()).expect("it is open");
-    }
-
-    /// Wants nothing more of Weir's direction.
-    pub(crate) fn stop(&mut self, code: u32) {
-        self.receiving.stop(code.into()).expect("it is open");
     }
 }
 

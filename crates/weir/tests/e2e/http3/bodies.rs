@@ -2,7 +2,7 @@
 
 use super::start;
 use crate::harness::http3::{Http3Client, frame};
-use crate::harness::scripts::{echo, measuring, pattern};
+use crate::harness::scripts::{continuing, measuring, pattern};
 use crate::harness::{Gate, Origin};
 
 const GET: [(&str, &str); 4] =
@@ -25,7 +25,7 @@ fn a_body_of_unknown_length_comes_in_pieces() {
     let (authority, weir) = start(&origin, "");
     let mut client = Http3Client::connect(weir.web(), &authority);
     let mut stream = client.open(&GET);
-    stream.finish();
+    client.finish(&mut stream);
     for (number, gate) in gates.iter().enumerate() {
         gate.open();
         assert_eq!(client.body(&mut stream, 3 * number + 3), b"abcabcabc"[..3 * number + 3]);
@@ -79,7 +79,7 @@ fn trailers_of_a_request_pass() {
     client.send_data(&mut stream, b"abc");
     let trailers = crate::harness::http3::section(&[("x-sum", "6")]);
     client.send_raw(&mut stream, &frame(1, &trailers));
-    stream.finish();
+    client.finish(&mut stream);
     assert_eq!(client.rest(&mut stream).body, b"abc 6");
 }
 
@@ -99,7 +99,7 @@ fn a_body_may_be_cut_anywhere() {
         for piece in bytes.chunks(size) {
             client.send_raw(&mut stream, piece);
         }
-        stream.finish();
+        client.finish(&mut stream);
         assert_eq!(client.rest(&mut stream).body, b"303", "{size}");
     }
 }
@@ -116,11 +116,8 @@ fn a_request_that_is_given_up_reaches_no_end() {
     let mut stream = client.open(&post(&[]));
     client.send_data(&mut stream, b"abc");
     origin.wait_for_connections(1);
-    stream.reset(0x10c);
-    stream.stop(0x10c);
+    client.cancel(&mut stream);
     origin.wait_for_end(0);
-    let other = echo();
-    assert_eq!(other.targets().len(), 0);
 }
 
 /// Bytes behind a declared length are malformed (RFC 9114 section 4.1.2), and the server gets none of them.
@@ -133,10 +130,148 @@ fn more_than_the_declared_length_is_refused() {
         let mut stream = client.open(&post(&[("content-length", length)]));
         // Weir may have given the stream up.
         let _ = client.try_send_raw(&mut stream, &frame(0, b"GET /evil HTTP/1.1\r\n\r\n"));
-        stream.finish();
+        client.finish(&mut stream);
         let outcome = client.rest(&mut stream);
         assert!(outcome.reset.is_some() || outcome.status() >= 400, "{length}: {outcome:?}");
     }
     assert_eq!(client.get("/next").text(), "0");
     assert!(origin.targets().iter().all(|target| target != "/evil"));
+}
+
+/// What the server has sent before it breaks off reaches the client, and then it is told.
+#[test]
+fn a_response_that_breaks_off_is_cut_behind_what_came() {
+    let origin = Origin::start(|conn| {
+        loop {
+            let head = match conn.request()?.target() {
+                "/length" => "Content-Length: 1000",
+                _ => "Transfer-Encoding: chunked",
+            };
+            conn.send(format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n5\r\nabc\r\n"))?;
+            conn.close();
+        }
+    });
+    let settings = "listener.web.route = [\
+        { path = \"/buffered\", upstream = \"app\", buffer_responses = { memory = \"16KiB\" } }, \
+        { path = \"/\", upstream = \"app\" }]\n";
+    let (authority, weir) = start(&origin, settings);
+    let mut client = Http3Client::connect(weir.web(), &authority);
+    for (target, body) in
+        [("/length", &b"5\r\nabc\r\n"[..]), ("/chunked", b"abc\r\n"), ("/buffered", b"abc\r\n")]
+    {
+        let mut stream = client.open(&[&GET[..3], &[(":path", target)]].concat());
+        client.finish(&mut stream);
+        let all = client.rest(&mut stream);
+        assert_eq!((all.status(), all.has_ended, all.reset), (200, false, Some(0x102)), "{target}");
+        assert!(body.starts_with(&all.body) && !all.body.is_empty(), "{target}: {:?}", all.body);
+    }
+}
+
+#[test]
+fn a_client_may_wait_for_the_server_to_agree() {
+    let origin = continuing();
+    let (authority, weir) = start(&origin, "");
+    let mut client = Http3Client::connect(weir.web(), &authority);
+    let mut stream = client.open(&post(&[("expect", "100-continue"), ("content-length", "5")]));
+    assert_eq!(client.interim(&mut stream).first(":status"), Some("100"));
+    client.send_data(&mut stream, b"hello");
+    client.finish(&mut stream);
+    assert_eq!(client.rest(&mut stream).status(), 200);
+}
+
+/// A response before the end of the request is whole, and the rest of the request is not wanted (RFC 9114 section 4.1).
+#[test]
+fn an_early_response_stops_the_request() {
+    let origin = Origin::start(|conn| {
+        conn.head()?;
+        conn.send("HTTP/1.1 403 No\r\nConnection: close\r\nContent-Length: 2\r\n\r\nno")?;
+        conn.wait_for_end();
+        Some(())
+    });
+    let (authority, weir) = start(&origin, "");
+    let mut client = Http3Client::connect(weir.web(), &authority);
+    let mut stream = client.open(&post(&[]));
+    client.send_data(&mut stream, &[b'x'; 10_000]);
+    let all = client.rest(&mut stream);
+    assert_eq!((all.status(), &all.body[..], all.has_ended), (403, &b"no"[..], true));
+    assert_eq!(client.stop_code(&mut stream), Some(0x100));
+}
+
+#[test]
+fn large_heads_pass_both_ways() {
+    let origin = Origin::start(|conn| {
+        loop {
+            let request = conn.request()?;
+            let long = request.field("x-long").unwrap_or("none").to_owned();
+            let fields: String =
+                (0..20).map(|number| format!("X-{number}: {}\r\n", "y".repeat(900))).collect();
+            conn.send(format!("HTTP/1.1 200 OK\r\n{fields}Content-Length: {}\r\n\r\n{long}", long.len()))?;
+        }
+    });
+    let (authority, weir) = start(&origin, "");
+    let mut client = Http3Client::connect(weir.web(), &authority);
+    let long = "x".repeat(14_000);
+    for _ in 0..3 {
+        let response = client.get_with("/", &[("x-long", &long)]);
+        assert_eq!((response.status, response.text() == long), (200, true));
+        assert_eq!(response.field("x-19").map(str::len), Some(900));
+    }
+}
+
+/// A client that takes nothing holds its stream alone, and the server as well.
+#[test]
+fn a_client_that_reads_slowly_is_waited_for() {
+    let origin = Origin::start(|conn| {
+        loop {
+            let len = match conn.request()?.target() {
+                "/large" => 4_000_000,
+                _ => 5,
+            };
+            conn.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {len}\r\n\r\n"))?;
+            conn.send(pattern(len))?;
+        }
+    });
+    let (authority, weir) = start(&origin, "");
+    let mut client = Http3Client::connect(weir.web(), &authority);
+    let mut slow = client.open(&[&GET[..3], &[(":path", "/large")]].concat());
+    client.finish(&mut slow);
+    client.body(&mut slow, 1_000);
+    for _ in 0..10 {
+        assert_eq!(client.get("/small").body, pattern(5));
+    }
+    let all = client.rest(&mut slow);
+    assert!(all.has_ended && all.body == pattern(4_000_000), "{} bytes", all.body.len());
+}
+
+/// Clients may send the end in a packet of its own: a GET is none with a body for that.
+#[test]
+fn a_request_whose_end_comes_alone_has_no_body() {
+    let origin = Origin::serving("x");
+    let (authority, weir) = start(&origin, "");
+    let mut client = Http3Client::connect(weir.web(), &authority);
+    for method in ["GET", "HEAD", "DELETE"] {
+        let mut stream = client.open(&[&[(":method", method)], &GET[1..]].concat());
+        client.finish(&mut stream);
+        assert_eq!(client.head(&mut stream).status(), 200, "{method}");
+        let request = origin.last_request();
+        assert_eq!(request.method(), method);
+        assert_eq!(
+            request.field("transfer-encoding").or(request.field("content-length")),
+            None,
+            "{request:?}"
+        );
+    }
+}
+
+/// One whose end does not come has a body, which may come late.
+#[test]
+fn a_get_may_have_a_body() {
+    let origin = measuring();
+    let (authority, weir) = start(&origin, "");
+    let mut client = Http3Client::connect(weir.web(), &authority);
+    let mut stream = client.open(&GET);
+    origin.wait_for_connections(1);
+    client.send_data(&mut stream, b"abc");
+    client.finish(&mut stream);
+    assert_eq!(client.rest(&mut stream).body, b"3");
 }

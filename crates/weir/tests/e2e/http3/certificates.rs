@@ -5,7 +5,9 @@ use std::path::Path;
 use super::HTTP3;
 use crate::harness::http3::{Http3Client, Http3Response};
 use crate::harness::tls::WEB_TLS;
-use crate::harness::{CertificateAuthority, ClientCertificate, Origin, Request, Weir, config_with, eventually};
+use crate::harness::{
+    CertificateAuthority, ClientCertificate, Origin, Request, Weir, config_with, eventually,
+};
 
 /// A Weir that asks its clients for certificates of an authority of theirs.
 struct QuicSite {

@@ -13,9 +13,7 @@ fn message(content: &[u8]) -> Vec<u8> {
     [&[0][..], &(content.len() as u32).to_be_bytes(), content].concat()
 }
 
-fn origin(
-    answer: impl Fn(&mut Http2Server<'_>, &Asked) -> Option<()> + Send + Sync + 'static,
-) -> Origin {
+fn origin(answer: impl Fn(&mut Http2Server<'_>, &Asked) -> Option<()> + Send + Sync + 'static) -> Origin {
     Origin::start(move |conn| {
         let mut server = Http2Server::accept(conn, &[])?;
         loop {
@@ -76,7 +74,7 @@ fn messages_pass_one_by_one() {
         client.send_data(&mut stream, &message(b"abc"));
         assert_eq!(client.body(&mut stream, 8 * number).len(), 8 * number);
     }
-    stream.finish();
+    client.finish(&mut stream);
     let all = client.rest(&mut stream);
     assert_eq!(all.trailers.as_ref().and_then(|trailers| trailers.first("grpc-status")), Some("0"));
 }
@@ -106,8 +104,7 @@ fn a_call_that_is_given_up_is_given_up_at_the_server() {
     let pseudo = [(":method", "POST"), (":scheme", "https"), (":authority", "a.test"), (":path", "/a.B/C")];
     let mut stream = client.open(&[&pseudo[..], &CALL].concat());
     client.head(&mut stream);
-    stream.reset(0x10c);
-    stream.stop(0x10c);
+    client.cancel(&mut stream);
     assert_eq!(wait.recv(), Ok(8), "CANCEL");
 }
 
@@ -123,7 +120,7 @@ fn a_call_that_breaks_off_is_no_success() {
     let pseudo = [(":method", "POST"), (":scheme", "https"), (":authority", "a.test"), (":path", "/a.B/C")];
     let mut stream = client.open(&[&pseudo[..], &CALL].concat());
     client.send_data(&mut stream, &message(b"question"));
-    stream.finish();
+    client.finish(&mut stream);
     let all = client.rest(&mut stream);
     let status = all.trailers.as_ref().and_then(|trailers| trailers.first("grpc-status"));
     assert!(all.reset.is_some() || status.is_some_and(|status| status != "0"), "{all:?}");
@@ -154,6 +151,6 @@ fn trailers_of_a_call_harm_nothing() {
     let mut stream = client.open(&[&pseudo[..], &CALL].concat());
     client.send_data(&mut stream, &message(b"question"));
     client.send_raw(&mut stream, &frame(1, &section(&[("x-sum", "1")])));
-    stream.finish();
+    client.finish(&mut stream);
     assert_eq!(client.rest(&mut stream).body, message(b"question"));
 }

@@ -96,7 +96,7 @@ fn a_server_of_http2_gets_a_stream() {
     let mut stream = open(&mut client);
     client.send_data(&mut stream, b"hello");
     assert_eq!(client.body(&mut stream, 5), b"hello");
-    stream.finish();
+    client.finish(&mut stream);
     let all = client.rest(&mut stream);
     assert_eq!((all.body, all.has_ended), (b"hellobye".to_vec(), true));
     eventually("the tunnel is over", || weir.metrics().sum("weir_listener_tunnels_open", &[]) == 0.0);
@@ -144,7 +144,7 @@ fn the_client_finishes_first() {
     let mut client = Http3Client::connect(weir.web(), &authority);
     let mut stream = open(&mut client);
     client.send_data(&mut stream, b"bye");
-    stream.finish();
+    client.finish(&mut stream);
     let all = client.rest(&mut stream);
     assert_eq!((all.body, all.reset), (b"still here".to_vec(), None));
     assert_eq!(client.get("/plain").text(), "plain");
@@ -165,7 +165,7 @@ fn the_server_finishes_first() {
     let all = client.rest(&mut stream);
     assert_eq!((all.body, all.has_ended), (b"bye".to_vec(), true));
     client.send_data(&mut stream, b"still here");
-    stream.finish();
+    client.finish(&mut stream);
     assert_eq!(origin.wait_for_end(0), End::Closed);
     assert_eq!(client.get("/plain").text(), "plain");
 }
@@ -197,7 +197,7 @@ fn a_reset_by_the_client_ends_the_connection_to_the_server() {
     let (authority, weir) = start(&origin, "");
     let mut client = Http3Client::connect(weir.web(), &authority);
     let mut stream = open(&mut client);
-    stream.reset(0x10c);
+    client.reset(&mut stream, 0x10c);
     let end = origin.wait_for_end(0);
     assert!(matches!(end, End::Closed | End::Reset), "{end}");
     assert_eq!(client.get("/plain").text(), "plain");
@@ -272,7 +272,8 @@ fn a_stop_ends_tunnels_in_time() {
     weir.signal(Signal::TERM);
     client.send_data(&mut stream, b"still");
     assert_eq!(client.body(&mut stream, 5), b"still");
-    assert!(weir.wait_for_exit().success());
+    client.rest(&mut stream);
+    assert_eq!(weir.wait_for_exit().code(), Some(3), "it was cut: {}", weir.stderr());
 }
 
 #[test]
@@ -320,7 +321,6 @@ fn a_tunnel_whose_client_takes_nothing_holds_up_no_other_stream() {
         assert_eq!(client.get("/plain").text(), "plain");
     }
     eventually("both sides were silent for too long", || {
-        client.get("/plain").text() == "plain"
-            && weir.metrics().sum("weir_listener_tunnels_open", &[]) == 0.0
+        client.get("/plain").text() == "plain" && weir.metrics().sum("weir_listener_tunnels_open", &[]) == 0.0
     });
 }
