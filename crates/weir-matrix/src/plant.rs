@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use weir_wire::http1::{self, SenderEnding};
-use weir_wire::http3::{RecordedPiece, StreamPiece};
 use weir_wire::http2::{PREFACE, RecordedFrameHeader, frame};
+use weir_wire::http3::{RecordedPiece, StreamPiece};
 
 use crate::array::{Body, Case, Client, Event, Feature, Method};
 use crate::exchange::{

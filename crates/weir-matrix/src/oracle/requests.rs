@@ -181,6 +181,10 @@ fn one(
     if case.client == Client::Proxy && speaks != Speaks::Fastcgi && forwarded != Some(NAMED_CLIENT) {
         return Err(request_fault(format!("x-forwarded-for is {forwarded:?}")));
     }
+    let framing = ["transfer-encoding", "content-length"].map(|name| request.fields.first(name));
+    if exchange.method != Method::Post && framing != [None; 2] {
+        return Err(request_fault(format!("a body, where its client has none: {:?}", request.fields)));
+    }
     let whole = exchange.request_body();
     if !whole.starts_with(&request.body) {
         let shown = weir_wire::latin1(&request.body[..request.body.len().min(80)]);

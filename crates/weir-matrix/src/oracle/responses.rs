@@ -70,9 +70,7 @@ fn of_http2(record: &ConnectionTape) -> (Vec<Option<Got>>, Option<String>) {
     let is_head = |asked: &&AskedRequest| asked.method == Method::Head;
     let heads: BTreeSet<u32> = record.asked.iter().filter(is_head).map(|asked| asked.stream).collect();
     let mut reading = http2::read(&record.received(), FrameSender::Server, &heads, FRAME_MAX);
-    let got = record.asked.iter().map(|asked| {
-        reading.streams.remove(&asked.stream).and_then(of_stream)
-    });
+    let got = record.asked.iter().map(|asked| reading.streams.remove(&asked.stream).and_then(of_stream));
     let got: Vec<Option<Got>> = got.collect();
     let strange =
         reading.streams.keys().find(|stream| !record.asked.iter().any(|asked| asked.stream == **stream));
@@ -93,14 +91,14 @@ fn of_stream(stream: RecordedStream) -> Option<Got> {
 
 fn of_http3(case: &Case, record: &ConnectionTape) -> (Vec<Option<Got>>, Option<String>) {
     let is_head = |asked: &&AskedRequest| asked.method == Method::Head;
-    let heads: BTreeSet<u64> =
-        record.asked.iter().filter(is_head).map(|asked| asked.stream.into()).collect();
+    let heads: BTreeSet<u64> = record.asked.iter().filter(is_head).map(|asked| asked.stream.into()).collect();
     let announced = AnnouncedByClient {
         table_bytes_max: table_bytes_max(case.client == Client::H3),
         without_bodies: &heads,
     };
     let mut reading = http3::read_server(&record.received(), announced);
-    let got = record.asked.iter().map(|asked| reading.streams.remove(&asked.stream.into()).and_then(of_stream));
+    let got =
+        record.asked.iter().map(|asked| reading.streams.remove(&asked.stream.into()).and_then(of_stream));
     let got: Vec<Option<Got>> = got.collect();
     let is_asked = |stream: &u64| record.asked.iter().any(|asked| u64::from(asked.stream) == *stream);
     let strange = reading.streams.keys().find(|stream| !is_asked(stream));

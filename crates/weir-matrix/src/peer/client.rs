@@ -52,7 +52,12 @@ impl Conversation {
         if case.client.is_h3() {
             let tls = certificates.of_client(case.client);
             let http3 = Http3::connect(to, tls, tapes, case.client == Client::H3)?;
-            return Ok(Self { case, protocol: SpokenProtocol::Http3(Box::new(http3)), next_stream: 1, cookie: None });
+            return Ok(Self {
+                case,
+                protocol: SpokenProtocol::Http3(Box::new(http3)),
+                next_stream: 1,
+                cookie: None,
+            });
         }
         let tcp = link::connect(to)?;
         let speaks = if case.client.is_h2() { Speaks::Http2 } else { Speaks::Http1 };
@@ -108,7 +113,9 @@ impl Conversation {
         let stream = match &mut self.protocol {
             SpokenProtocol::Http1(_) => 0,
             SpokenProtocol::Http2(_) => self.next_stream,
-            SpokenProtocol::Http3(http3) => http3.link.open(Dir::Bi).map(|stream| u64::from(stream) as u32)?,
+            SpokenProtocol::Http3(http3) => {
+                http3.link.open(Dir::Bi).map(|stream| u64::from(stream) as u32)?
+            }
         };
         self.next_stream += 2;
         let asked = AskedRequest { id: exchange.id, method: exchange.method, stream };
@@ -329,7 +336,11 @@ fn ask_http1(
 }
 
 /// The head of a request where heads are lists of fields.
-fn field_list(case: &Case, exchange: &ScriptedExchange, fields: &[(String, String)]) -> Vec<(String, String)> {
+fn field_list(
+    case: &Case,
+    exchange: &ScriptedExchange,
+    fields: &[(String, String)],
+) -> Vec<(String, String)> {
     let scheme = if case.client.has_tls() { "https" } else { "http" };
     let target = exchange.sent_target();
     let pseudo =

@@ -237,12 +237,14 @@ fn first_client(case: Case, script: &CaseScript, mut client: Conversation, conne
     let has_cookie = case.has(Feature::Affinity) && !case.has(Feature::SessionKeys);
     let outcome = match case.client {
         Client::Pipelined => client.ask_together(&[first, tried, same]),
-        Client::H2 | Client::H2c | Client::H2Certificate | Client::H3 | Client::H3Certificate => client.ask_together(&[first]).and_then(|()| {
-            if has_cookie {
-                client.take_cookie();
-            }
-            client.ask_together(&[tried, same])
-        }),
+        Client::H2 | Client::H2c | Client::H2Certificate | Client::H3 | Client::H3Certificate => {
+            client.ask_together(&[first]).and_then(|()| {
+                if has_cookie {
+                    client.take_cookie();
+                }
+                client.ask_together(&[tried, same])
+            })
+        }
         Client::Http1 | Client::GrpcWeb | Client::Proxy => client.ask_together(&[first]).and_then(|()| {
             if has_cookie {
                 client.take_cookie();

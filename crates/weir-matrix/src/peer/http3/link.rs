@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{
-    ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig,
-    Event, ReadError, StreamId, TransportConfig, VarInt, WriteError,
+    ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramEvent, Dir, Endpoint,
+    EndpointConfig, Event, ReadError, StreamId, TransportConfig, VarInt, WriteError,
 };
 use weir_wire::http3::{NO_ERROR, RecordedPiece, StreamPiece};
 
@@ -222,7 +222,11 @@ impl RecordedQuic {
         let mut came = self.socket.recv_from(&mut buf);
         loop {
             match came {
-                Ok((len, from)) if from == self.to => self.datagram(&buf[..len]),
+                // Each by itself: a reset drops what was not read before it.
+                Ok((len, from)) if from == self.to => {
+                    self.datagram(&buf[..len]);
+                    self.hear();
+                }
                 Ok(_) => {}
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => break,
                 // The port of a process that has ended is unreachable.

@@ -11,7 +11,7 @@ use rustls::ClientConfig;
 use weir_wire::http3::{AnnouncedByClient, Http3Reading, NO_ERROR, read_server};
 
 pub(crate) use link::{QuicCut, RecordedQuic};
-use sections::SectionEncoder;
+use sections::ClientSections;
 
 use super::link::{LinkEnd, Tapes};
 
@@ -31,7 +31,7 @@ pub(crate) struct Http3 {
     pub(super) link: RecordedQuic,
     /// Whether both directions may use their dynamic tables.
     has_tables: bool,
-    encoder: SectionEncoder,
+    encoder: ClientSections,
     encoder_stream: StreamId,
     decoder_stream: StreamId,
     /// Insertions and sections of Weir that were acknowledged.
@@ -89,13 +89,16 @@ impl Http3 {
             // One that means nothing.
             [&varint(0x21)[..], &varint(7)].concat()
         };
-        link.send(control, &[&[CONTROL_STREAM][..], &frame(4, &settings), &frame(RESERVED, b"abc")].concat())?;
+        link.send(
+            control,
+            &[&[CONTROL_STREAM][..], &frame(4, &settings), &frame(RESERVED, b"abc")].concat(),
+        )?;
         link.send(encoder_stream, &[ENCODER_STREAM])?;
         link.send(decoder_stream, &[DECODER_STREAM])?;
         let mut http3 = Self {
             link,
             has_tables,
-            encoder: SectionEncoder::new(TABLE_BYTES),
+            encoder: ClientSections::new(TABLE_BYTES),
             encoder_stream,
             decoder_stream,
             acknowledged: (0, 0),

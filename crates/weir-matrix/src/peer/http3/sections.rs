@@ -58,14 +58,14 @@ pub(super) fn plain_section(fields: &[(String, String)]) -> Vec<u8> {
 }
 
 /// The encoder of a connection.
-pub(super) struct SectionEncoder {
+pub(super) struct ClientSections {
     /// Lines in the table, by their absolute indexes: none is ever dropped.
     lines: Vec<(String, String)>,
     bytes: usize,
     capacity: usize,
 }
 
-impl SectionEncoder {
+impl ClientSections {
     pub(super) fn new(capacity: usize) -> Self {
         Self { lines: Vec::new(), bytes: 0, capacity }
     }
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn sections_are_read_behind_their_instructions() {
-        let (mut encoder, mut table) = (SectionEncoder::new(1_000), QpackTable::new(1_000));
+        let (mut encoder, mut table) = (ClientSections::new(1_000), QpackTable::new(1_000));
         for round in 0..40 {
             let number = round.to_string();
             let long = "x".repeat(150);
