@@ -197,7 +197,7 @@ impl QpackTable {
             return Err(format!("an insert count of {encoded}"));
         }
         let required = max / full * full + encoded - 1;
-        let required = if required > max { required.checked_sub(full).unwrap_or(0) } else { required };
+        let required = if required > max { required.saturating_sub(full) } else { required };
         if required == 0 { Err("an insert count of nothing".to_owned()) } else { Ok(required) }
     }
 

@@ -289,7 +289,7 @@ impl RecordedQuic {
         let end = match reason {
             ConnectionError::ApplicationClosed(close) => {
                 let code = close.error_code.into_inner();
-                self.note(RecordedPiece::new(0, StreamPiece::Close(code)));
+                self.note(&RecordedPiece::new(0, StreamPiece::Close(code)));
                 if code == NO_ERROR { LinkEnd::Closed } else { LinkEnd::Broken }
             }
             _ => LinkEnd::Broken,
@@ -325,11 +325,11 @@ impl RecordedQuic {
             if !matches!(what, StreamPiece::Bytes(_)) {
                 self.streams.insert(stream, true);
             }
-            self.note(RecordedPiece::new(stream.into(), what));
+            self.note(&RecordedPiece::new(stream.into(), what));
         }
     }
 
-    fn note(&mut self, piece: RecordedPiece) {
+    fn note(&mut self, piece: &RecordedPiece) {
         let bytes = piece.write();
         self.received.extend_from_slice(&bytes);
         self.tape.note(TapeEvent::Received(bytes));
