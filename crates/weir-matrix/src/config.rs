@@ -130,16 +130,17 @@ pub(crate) fn text(case: &Case, addresses: &Addresses) -> String {
     if case.event == Event::ConnectionsFull {
         line(&format!("connections_max = {CONNECTIONS_MAX}"));
     }
-    if case.client == Client::H2Certificate {
+    if case.client.has_certificate() {
         line("tls.client_certificates = { ca = \"ca.pem\", verify = \"required\" }");
     }
+    if case.client.has_tls() {
+        line("tls.certificates = [{ certificate = \"web.pem\", key = \"web.key\" }]");
+    }
     match case.client {
-        Client::H2 | Client::H2Certificate => {
-            line("tls.certificates = [{ certificate = \"web.pem\", key = \"web.key\" }]");
-        }
+        Client::H3 | Client::H3Certificate => line("http3 = {}"),
         Client::H2c => line("http2.prior_knowledge = \"allowed\""),
         Client::Proxy => line("proxy_protocol.from = [\"127.0.0.0/8\"]"),
-        Client::Http1 | Client::Pipelined | Client::GrpcWeb => {}
+        Client::Http1 | Client::Pipelined | Client::GrpcWeb | Client::H2 | Client::H2Certificate => {}
     }
     if case.has(Feature::Rewrites) {
         text.push_str(&format!(

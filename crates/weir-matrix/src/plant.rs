@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use weir_wire::http1::{self, SenderEnding};
 use weir_wire::http2::{PREFACE, RecordedFrameHeader, frame};
+use weir_wire::http3::{RecordedPiece, StreamPiece};
 
 use crate::array::{Body, Case, Client, Event, Feature, Method};
 use crate::exchange::{
@@ -12,6 +13,7 @@ use crate::exchange::{
     exchanges,
 };
 use crate::oracle::{Broken, OracleFinding, has_asked, judge};
+use crate::peer::http3::{data_frame, head_frame};
 use crate::peer::{ConnectionTape, Label, LinkEnd, Speaks, TapeEvent, block};
 use crate::run::Observation;
 
@@ -160,7 +162,8 @@ fn smuggle(observation: &mut Observation) -> bool {
             let len = EVIL_REQUEST.len() as u8;
             bytes.extend([&[1, 5, 0, 1, 0, len, 0, 0], EVIL_REQUEST].concat());
         }
-        Speaks::Http2 => {
+        // No server is asked by HTTP/3.
+        Speaks::Http2 | Speaks::Http3 => {
             let fields =
                 [(":method", "POST"), (":scheme", "http"), (":path", "/tried"), ("content-length", "0")];
             let fields = fields.map(|(name, value)| (name.to_owned(), value.to_owned()));
@@ -173,15 +176,23 @@ fn smuggle(observation: &mut Observation) -> bool {
 }
 
 fn split(observation: &mut Observation) -> bool {
+    let event = observation.case.event;
     let Some(record) = client_of(observation, TRIED) else { return false };
     let Some(index) = position(record, TRIED) else { return false };
     let mut bytes = record.received();
-    if record.speaks == Speaks::Http2 {
-        let stream = record.asked[index].stream;
-        bytes.extend(frame(DATA, END_STREAM, stream, EVIL_RESPONSE));
-    } else {
-        let Some(range) = ranges(record).get(index).cloned() else { return false };
-        bytes.splice(range.end..range.end, EVIL_RESPONSE.iter().copied());
+    let stream = record.asked[index].stream;
+    match record.speaks {
+        Speaks::Http2 => bytes.extend(frame(DATA, END_STREAM, stream, EVIL_RESPONSE)),
+        // The length of an answer of Weir's own is not known here.
+        Speaks::Http3 if event == Event::LimitReached => return false,
+        Speaks::Http3 => {
+            let put = of_stream(stream, data_frame(EVIL_RESPONSE), false);
+            bytes = before_end(&bytes, stream, put);
+        }
+        _ => {
+            let Some(range) = ranges(record).get(index).cloned() else { return false };
+            bytes.splice(range.end..range.end, EVIL_RESPONSE.iter().copied());
+        }
     }
     record.replace_received(bytes);
     true
@@ -192,7 +203,7 @@ fn hang(observation: &mut Observation) -> bool {
     record.events.retain(|event| !matches!(event, TapeEvent::Ended(_)));
     let bytes = record.received();
     let kept = match record.speaks {
-        Speaks::Http2 => 0,
+        Speaks::Http2 | Speaks::Http3 => 0,
         _ => ranges(record).first().map_or(0, |range| range.end),
     };
     record.replace_received(bytes[..kept].to_vec());
@@ -263,6 +274,11 @@ fn put_response(record: &mut ConnectionTape, fields: &[(String, String)], body: 
         let head = frame(HEADERS, END_HEADERS, stream, &block(&list));
         let put = [head, frame(DATA, END_STREAM, stream, body)].concat();
         bytes = without_stream(&bytes, stream, put);
+    } else if record.speaks == Speaks::Http3 {
+        let stream = record.asked[index].stream;
+        let list = [&[(":status".to_owned(), "200".to_owned())][..], fields].concat();
+        let put = of_stream(stream, [head_frame(&list), data_frame(body)].concat(), true);
+        bytes = without_pieces(&bytes, stream, put);
     } else {
         let lines: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let head = format!("HTTP/1.1 200 OK\r\n{lines}content-length: {}\r\n\r\n", body.len());
@@ -289,6 +305,41 @@ fn without_stream(bytes: &[u8], stream: u32, put: Vec<u8>) -> Vec<u8> {
     }
     kept.extend(put.unwrap_or_default());
     kept
+}
+
+/// Bytes of a stream of HTTP/3, as a record has them.
+fn of_stream(stream: u32, bytes: Vec<u8>, ends: bool) -> Vec<u8> {
+    let piece = |what| RecordedPiece::new(stream.into(), what).write();
+    let end = if ends { piece(StreamPiece::End) } else { Vec::new() };
+    [piece(StreamPiece::Bytes(bytes)), end].concat()
+}
+
+/// The pieces of a record, each with its stream and whether it ends that.
+fn all_pieces(record: &[u8]) -> Vec<(RecordedPiece, Vec<u8>)> {
+    let (mut pieces, mut at) = (Vec::new(), 0);
+    while let Ok(Some((piece, len))) = RecordedPiece::read(&record[at..]) {
+        pieces.push((piece, record[at..at + len].to_vec()));
+        at += len;
+    }
+    pieces
+}
+
+/// The pieces of all streams but one, in whose place `put` stands.
+fn without_pieces(record: &[u8], stream: u32, put: Vec<u8>) -> Vec<u8> {
+    let kept = all_pieces(record).into_iter().filter(|(piece, _)| piece.stream != u64::from(stream));
+    [kept.flat_map(|(_, bytes)| bytes).collect(), put].concat()
+}
+
+/// All pieces, and `put` before the end of a stream, however it ends.
+fn before_end(record: &[u8], stream: u32, put: Vec<u8>) -> Vec<u8> {
+    let mut pieces = all_pieces(record);
+    let is_end = |(piece, _): &(RecordedPiece, Vec<u8>)| {
+        let ends = matches!(piece.what, StreamPiece::End | StreamPiece::Reset(_));
+        ends && piece.stream == u64::from(stream)
+    };
+    let at = pieces.iter().position(is_end).unwrap_or(pieces.len());
+    pieces.insert(at, (RecordedPiece::new(stream.into(), StreamPiece::End), put));
+    pieces.into_iter().flat_map(|(_, bytes)| bytes).collect()
 }
 
 fn lose_trailer(observation: &mut Observation) -> bool {
@@ -330,6 +381,10 @@ fn leave_over(observation: &mut Observation) -> bool {
     let mut bytes = record.received();
     match record.speaks {
         Speaks::Http2 => bytes.extend_from_slice(PREFACE),
+        Speaks::Http3 => {
+            let Some(stream) = record.asked.first().map(|asked| asked.stream) else { return false };
+            bytes.extend(of_stream(stream, b"0\r\n\r\n".to_vec(), true));
+        }
         _ => {
             let Some(range) = ranges(record).first().cloned() else { return false };
             bytes.splice(range.end..range.end, b"0\r\n\r\n".iter().copied());

@@ -7,7 +7,7 @@ use std::path::Path;
 use data_encoding::BASE64;
 
 use crate::oracle::OracleFinding;
-use crate::peer::{ConnectionTape, Label, TapeEvent};
+use crate::peer::{ConnectionTape, Label, Speaks, TapeEvent};
 use crate::run::Observation;
 
 /// What comes behind the data in every script.
@@ -61,7 +61,12 @@ fn push(text: &mut String, line: std::fmt::Arguments<'_>) {
 
 /// A connection: whether it has TLS, the protocol, and its steps.
 fn push_record(text: &mut String, record: &ConnectionTape) {
-    let protocol = if record.speaks == crate::peer::Speaks::Http2 { "h2" } else { "http/1.1" };
+    let protocol = match record.speaks {
+        Speaks::Http2 => "h2",
+        // Python has no QUIC: the script says so.
+        Speaks::Http3 => "h3",
+        Speaks::Http1 | Speaks::Fastcgi => "http/1.1",
+    };
     let tls = if record.has_tls { "True" } else { "False" };
     push(text, format_args!("        ({tls}, {protocol:?}, ["));
     let mut received = 0;

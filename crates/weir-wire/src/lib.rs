@@ -5,6 +5,7 @@
 //! It does no I/O and knows no time. HPACK comes from a library that Weir does not use.
 
 pub mod http1;
+pub mod http3;
 pub mod http2;
 pub mod fastcgi;
 pub mod proxy_header;

@@ -111,6 +111,12 @@ impl RequestHead {
         (self.facts.content_length, self.facts.is_open) = (Some(len), false);
     }
 
+    /// Notes that the request has ended with its head, which did not say so.
+    #[inline]
+    pub fn end_with_head(&mut self) {
+        self.facts.is_open = false;
+    }
+
     /// The method.
     #[inline]
     pub fn method(&self) -> Method {

@@ -35,6 +35,10 @@ factor! {
         H2c = "h2c",
         /// HTTP/2 over TLS, with a certificate of the client.
         H2Certificate = "h2-certificate",
+        /// HTTP/3, with dynamic tables of QPACK in both directions.
+        H3 = "h3",
+        /// HTTP/3 without them, with a certificate of the client.
+        H3Certificate = "h3-certificate",
         /// gRPC-Web over HTTP/1.
         GrpcWeb = "grpc-web",
         /// HTTP/1 behind a header of the PROXY protocol.
@@ -203,8 +207,21 @@ impl Client {
         matches!(self, Self::H2 | Self::H2c | Self::H2Certificate)
     }
 
+    pub(crate) fn is_h3(self) -> bool {
+        matches!(self, Self::H3 | Self::H3Certificate)
+    }
+
+    /// Whether its requests are on streams, which end one by one.
+    pub(crate) fn has_streams(self) -> bool {
+        self.is_h2() || self.is_h3()
+    }
+
     pub(crate) fn has_tls(self) -> bool {
-        matches!(self, Self::H2 | Self::H2Certificate)
+        self.has_certificate() || matches!(self, Self::H2 | Self::H3)
+    }
+
+    pub(crate) fn has_certificate(self) -> bool {
+        matches!(self, Self::H2Certificate | Self::H3Certificate)
     }
 }
 
@@ -221,7 +238,7 @@ impl Case {
 
     /// Whether clients have to prove who they are.
     pub(crate) fn has_users(&self) -> bool {
-        self.names_users() || self.has(Feature::ForwardAuth) || self.client == Client::H2Certificate
+        self.names_users() || self.has(Feature::ForwardAuth) || self.client.has_certificate()
     }
 
     /// Whether Weir knows their names, which lists and limits can be by.

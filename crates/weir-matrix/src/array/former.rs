@@ -44,6 +44,9 @@ const FORMER: &[(&str, &[&str])] = &[
     ),
     ("coding-not-accepted", &["h1/h1-length/GET/one-read/none/cache+coded-servers"]),
     ("early-accept", &["h1/h1-length/GET/one-read/upgrade/discovered"]),
+    ("frame-without-end", &["h3/h1-chunked/GET/many/none/plain"]),
+    ("end-alone-is-body", &["h3/h1-length/GET/one-read/none/plain"]),
+    ("cut-at-once", &["h3/h2c/GET/cut/none/buffer-responses"]),
     ("cut-drops-buffer", &["h1/h2c/GET/cut/none/buffer-responses"]),
 ];
 

@@ -68,7 +68,13 @@ impl Base {
             Client::Pipelined => {
                 self.body != Body::Early && !(self.body == Body::Cut && self.method == Method::Post)
             }
-            Client::Http1 | Client::H2 | Client::H2c | Client::H2Certificate | Client::Proxy => true,
+            Client::Http1
+            | Client::H2
+            | Client::H2c
+            | Client::H2Certificate
+            | Client::H3
+            | Client::H3Certificate
+            | Client::Proxy => true,
         }
     }
 
@@ -79,7 +85,7 @@ impl Base {
             (Body::Trailers | Body::Cut, Method::Head) => false,
             (Body::Early, _) => self.method == Method::Post,
             // With HTTP/1, bytes behind a request are the next request.
-            (Body::BehindZero, Method::Post) => self.client.is_h2(),
+            (Body::BehindZero, Method::Post) => self.client.has_streams(),
             (Body::BehindNoContent | Body::BehindNotModified, Method::Post) => false,
             _ => true,
         }

@@ -27,7 +27,7 @@ impl Allowed {
             // A response in the same pipeline may be missing once the tried exchange has ended the connection.
             let nothing = exchange.id != FIRST;
             // It may have been on the server that goes away; and without retries, no other server is tried.
-            let is_together = case.client.is_h2() && exchange.id == SAME_TARGET;
+            let is_together = case.client.has_streams() && exchange.id == SAME_TARGET;
             let is_behind = exchange.id != FIRST && !case.has(Feature::Retries);
             let may_fail = case.event == Event::ServerKilled && (is_together || is_behind);
             let own = if may_fail { vec![502, 503, 504] } else { Vec::new() };

@@ -74,7 +74,8 @@ fn read(record: &ConnectionTape) -> (Vec<Arrived>, Option<String>) {
     };
     match record.speaks {
         Speaks::Http1 => of_http1(&bytes[len..]),
-        Speaks::Http2 => of_http2(&bytes[len..]),
+        // No server is asked by HTTP/3.
+        Speaks::Http2 | Speaks::Http3 => of_http2(&bytes[len..]),
         Speaks::Fastcgi => of_fastcgi(&bytes),
     }
 }
@@ -179,6 +180,10 @@ fn one(
     let forwarded = request.fields.first("x-forwarded-for");
     if case.client == Client::Proxy && speaks != Speaks::Fastcgi && forwarded != Some(NAMED_CLIENT) {
         return Err(request_fault(format!("x-forwarded-for is {forwarded:?}")));
+    }
+    let framing = ["transfer-encoding", "content-length"].map(|name| request.fields.first(name));
+    if exchange.method != Method::Post && framing != [None; 2] {
+        return Err(request_fault(format!("a body, where its client has none: {:?}", request.fields)));
     }
     let whole = exchange.request_body();
     if !whole.starts_with(&request.body) {

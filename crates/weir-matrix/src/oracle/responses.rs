@@ -2,16 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use weir_wire::http2::{self, FRAME_MAX, FrameSender};
+use weir_wire::http2::{self, FRAME_MAX, FrameSender, RecordedStream};
+use weir_wire::http3::{self, AnnouncedByClient, NO_ERROR};
 use weir_wire::{RecordedFields, http1};
 
 use super::allowed::{Allowed, delivered_min};
 use super::{Broken, OracleFinding, content, ending};
-use crate::array::{Body, Case, Feature, Method};
+use crate::array::{Body, Case, Client, Feature, Method};
 use crate::exchange::{
     FOR_PROXY, REMOVED, SAME_TARGET, SAME_TARGET_AGAIN, ScriptedExchange, TRAILER, TRIED, exchanges,
     may_be_shared,
 };
+use crate::peer::http3::table_bytes_max;
 use crate::peer::{AskedRequest, ConnectionTape, Speaks};
 
 /// What a client got for a request.
@@ -33,6 +35,7 @@ pub(super) fn judge<'a>(
     for record in records {
         let (got, fault) = match record.speaks {
             Speaks::Http2 => of_http2(record),
+            Speaks::Http3 => of_http3(case, record),
             Speaks::Http1 | Speaks::Fastcgi => of_http1(record),
         };
         findings.extend(fault.map(|fault| OracleFinding::new(Broken::Wire, format!("to a client: {fault}"))));
@@ -67,21 +70,42 @@ fn of_http2(record: &ConnectionTape) -> (Vec<Option<Got>>, Option<String>) {
     let is_head = |asked: &&AskedRequest| asked.method == Method::Head;
     let heads: BTreeSet<u32> = record.asked.iter().filter(is_head).map(|asked| asked.stream).collect();
     let mut reading = http2::read(&record.received(), FrameSender::Server, &heads, FRAME_MAX);
-    let got = record.asked.iter().map(|asked| {
-        let stream = reading.streams.remove(&asked.stream).filter(|stream| stream.status() != 0)?;
-        Some(Got {
-            status: stream.status(),
-            fields: stream.head,
-            body: stream.body,
-            trailers: stream.trailers.unwrap_or_default(),
-            is_complete: stream.has_ended,
-        })
-    });
+    let got = record.asked.iter().map(|asked| reading.streams.remove(&asked.stream).and_then(of_stream));
     let got: Vec<Option<Got>> = got.collect();
     let strange =
         reading.streams.keys().find(|stream| !record.asked.iter().any(|asked| asked.stream == **stream));
     let strange = strange.map(|stream| format!("stream {stream}, which no client has opened"));
     (got, reading.fault.map(|fault| fault.to_string()).or(strange))
+}
+
+/// The response on a stream, if it has begun.
+fn of_stream(stream: RecordedStream) -> Option<Got> {
+    (stream.status() != 0).then(|| Got {
+        status: stream.status(),
+        fields: stream.head,
+        body: stream.body,
+        trailers: stream.trailers.unwrap_or_default(),
+        is_complete: stream.has_ended,
+    })
+}
+
+fn of_http3(case: &Case, record: &ConnectionTape) -> (Vec<Option<Got>>, Option<String>) {
+    let is_head = |asked: &&AskedRequest| asked.method == Method::Head;
+    let heads: BTreeSet<u64> = record.asked.iter().filter(is_head).map(|asked| asked.stream.into()).collect();
+    let announced = AnnouncedByClient {
+        table_bytes_max: table_bytes_max(case.client == Client::H3),
+        without_bodies: &heads,
+    };
+    let mut reading = http3::read_server(&record.received(), announced);
+    let got =
+        record.asked.iter().map(|asked| reading.streams.remove(&asked.stream.into()).and_then(of_stream));
+    let got: Vec<Option<Got>> = got.collect();
+    let is_asked = |stream: &u64| record.asked.iter().any(|asked| u64::from(asked.stream) == *stream);
+    let strange = reading.streams.keys().find(|stream| !is_asked(stream));
+    let strange = strange.map(|stream| format!("stream {stream}, which no client has opened"));
+    let closed = reading.closed.filter(|code| *code != NO_ERROR);
+    let closed = closed.map(|code| format!("the connection is closed with {code:#x}"));
+    (got, reading.fault.map(|fault| fault.to_string()).or(strange).or(closed))
 }
 
 fn one(

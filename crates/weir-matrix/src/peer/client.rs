@@ -3,12 +3,15 @@
 //! It judges nothing: what came is on the tape.
 
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 
+use quinn_proto::{Dir, StreamId, VarInt};
 use weir_wire::http1::{self, SenderEnding};
 
 use super::http2::Http2;
-use super::link::{self, AskedRequest, Label, LinkEnd, LinkStream, RecordedLink, Speaks, Tapes};
+use super::http3::{Http3, QuicCut};
+use super::link::{self, AskedRequest, Label, LinkEnd, LinkStream, RecordedLink, Speaks, Tape, Tapes};
 use super::tls::PeerCertificates;
 use crate::array::{Body, Case, Client, Feature, Method, Server};
 use crate::clock::pause;
@@ -26,6 +29,7 @@ const LATE: Duration = Duration::from_millis(15);
 enum SpokenProtocol {
     Http1(RecordedLink),
     Http2(Box<Http2>),
+    Http3(Box<Http3>),
 }
 
 /// One connection to Weir.
@@ -45,6 +49,16 @@ impl Conversation {
         certificates: &PeerCertificates,
         tapes: &Tapes,
     ) -> Result<Self, LinkEnd> {
+        if case.client.is_h3() {
+            let tls = certificates.of_client(case.client);
+            let http3 = Http3::connect(to, tls, tapes, case.client == Client::H3)?;
+            return Ok(Self {
+                case,
+                protocol: SpokenProtocol::Http3(Box::new(http3)),
+                next_stream: 1,
+                cookie: None,
+            });
+        }
         let tcp = link::connect(to)?;
         let speaks = if case.client.is_h2() { Speaks::Http2 } else { Speaks::Http1 };
         let stream = match case.client {
@@ -64,16 +78,21 @@ impl Conversation {
         Ok(Self { case, protocol, next_stream: 1, cookie: None })
     }
 
-    fn link(&mut self) -> &mut RecordedLink {
-        match &mut self.protocol {
-            SpokenProtocol::Http1(link) => link,
-            SpokenProtocol::Http2(http2) => &mut http2.link,
+    fn tape(&self) -> &Arc<Tape> {
+        match &self.protocol {
+            SpokenProtocol::Http1(link) => link.tape(),
+            SpokenProtocol::Http2(http2) => http2.link.tape(),
+            SpokenProtocol::Http3(http3) => http3.link.tape(),
         }
     }
 
-    /// A second handle of the socket.
-    pub(crate) fn handle(&mut self) -> Option<TcpStream> {
-        self.link().handle()
+    /// What ends the connection from outside.
+    pub(crate) fn handle(&mut self) -> Option<ClientHandle> {
+        match &self.protocol {
+            SpokenProtocol::Http1(link) => link.handle().map(ClientHandle::Tcp),
+            SpokenProtocol::Http2(http2) => http2.link.handle().map(ClientHandle::Tcp),
+            SpokenProtocol::Http3(http3) => http3.link.cutter().map(ClientHandle::Quic),
+        }
     }
 
     /// Asks for all of `exchanges` before it waits for any of them; whatever ends earlier is on the tape.
@@ -91,13 +110,20 @@ impl Conversation {
     /// Sends a request; gives its stream.
     fn ask(&mut self, exchange: &ScriptedExchange) -> Result<u32, LinkEnd> {
         let fields = request_fields(&self.case, exchange, self.cookie.as_deref());
-        let stream = if matches!(self.protocol, SpokenProtocol::Http2(_)) { self.next_stream } else { 0 };
+        let stream = match &mut self.protocol {
+            SpokenProtocol::Http1(_) => 0,
+            SpokenProtocol::Http2(_) => self.next_stream,
+            SpokenProtocol::Http3(http3) => {
+                http3.link.open(Dir::Bi).map(|stream| u64::from(stream) as u32)?
+            }
+        };
         self.next_stream += 2;
         let asked = AskedRequest { id: exchange.id, method: exchange.method, stream };
-        self.link().tape().record().asked.push(asked);
+        self.tape().record().asked.push(asked);
         match &mut self.protocol {
             SpokenProtocol::Http1(link) => ask_http1(link, &self.case, exchange, &fields)?,
             SpokenProtocol::Http2(http2) => ask_http2(http2, &self.case, exchange, &fields, stream)?,
+            SpokenProtocol::Http3(http3) => ask_http3(http3, &self.case, exchange, &fields, stream)?,
         }
         Ok(stream)
     }
@@ -106,7 +132,8 @@ impl Conversation {
     fn wait(&mut self, exchange: &ScriptedExchange, stream: u32) -> Result<(), LinkEnd> {
         match &mut self.protocol {
             // The client itself has ended the stream.
-            SpokenProtocol::Http2(_) if exchange.request == Body::Cut => Ok(()),
+            SpokenProtocol::Http2(_) | SpokenProtocol::Http3(_) if exchange.request == Body::Cut => Ok(()),
+            SpokenProtocol::Http3(http3) => http3.wait(stream_id(stream)),
             SpokenProtocol::Http2(http2) => {
                 // What is to be waited for may have come while another stream was.
                 http2.has_news = true;
@@ -126,22 +153,48 @@ impl Conversation {
             SpokenProtocol::Http2(http2) => {
                 http2.reading().streams.into_values().next().map(|stream| stream.head)
             }
+            SpokenProtocol::Http3(http3) => {
+                http3.reading().streams.into_values().next().map(|stream| stream.head)
+            }
         };
         let set = fields.as_ref().and_then(|fields| fields.first("set-cookie"));
         self.cookie = set.and_then(|set| set.split(';').next()).map(str::to_owned);
     }
 
     /// Ends the connection in order, and records what still comes.
-    pub(crate) fn end(mut self) {
-        self.link().finish();
-        self.link().drain(Duration::from_millis(1_500));
+    pub(crate) fn end(self) {
+        let mut link = match self.protocol {
+            SpokenProtocol::Http1(link) => link,
+            SpokenProtocol::Http2(http2) => http2.link,
+            SpokenProtocol::Http3(http3) => return http3.end(),
+        };
+        link.finish();
+        link.drain(Duration::from_millis(1_500));
     }
 }
 
-/// Ends a connection from outside.
-pub(crate) fn cut(handle: &TcpStream) {
-    // It may have ended meanwhile.
-    let _ = handle.shutdown(Shutdown::Both);
+/// What ends a connection from outside.
+pub(crate) enum ClientHandle {
+    Tcp(TcpStream),
+    Quic(QuicCut),
+}
+
+impl ClientHandle {
+    /// Ends it, for both directions.
+    pub(crate) fn cut(&self) {
+        match self {
+            Self::Tcp(tcp) => {
+                // It may have ended meanwhile.
+                let _ = tcp.shutdown(Shutdown::Both);
+            }
+            Self::Quic(cut) => cut.cut(),
+        }
+    }
+}
+
+/// The stream of HTTP/3 with this number, which a client has opened.
+fn stream_id(number: u32) -> StreamId {
+    VarInt::from_u32(number).into()
 }
 
 /// Waits until a stream is over.
@@ -282,14 +335,12 @@ fn ask_http1(
     }
 }
 
-fn ask_http2(
-    http2: &mut Http2,
+/// The head of a request where heads are lists of fields.
+fn field_list(
     case: &Case,
     exchange: &ScriptedExchange,
     fields: &[(String, String)],
-    stream: u32,
-) -> Result<(), LinkEnd> {
-    let body = exchange.request_body();
+) -> Vec<(String, String)> {
     let scheme = if case.client.has_tls() { "https" } else { "http" };
     let target = exchange.sent_target();
     let pseudo =
@@ -299,8 +350,25 @@ fn ask_http2(
     list.extend_from_slice(fields);
     let has_length = !matches!(exchange.request, Body::None | Body::Many | Body::Trailers | Body::EmptyLast);
     if has_length {
-        list.push(("content-length".to_owned(), body.len().to_string()));
+        list.push(("content-length".to_owned(), exchange.request_body().len().to_string()));
     }
+    list
+}
+
+/// The trailers of a request.
+fn trailers(exchange: &ScriptedExchange) -> [(String, String); 2] {
+    [(TRAILER, exchange.id), (REMOVED, "1")].map(|(name, value)| (name.to_owned(), value.to_owned()))
+}
+
+fn ask_http2(
+    http2: &mut Http2,
+    case: &Case,
+    exchange: &ScriptedExchange,
+    fields: &[(String, String)],
+    stream: u32,
+) -> Result<(), LinkEnd> {
+    let body = exchange.request_body();
+    let list = field_list(case, exchange, fields);
     if exchange.method == Method::Head {
         http2.heads.insert(stream);
     }
@@ -319,8 +387,7 @@ fn ask_http2(
         }
         Body::Trailers => {
             http2.send_data(stream, &body, false)?;
-            let trailers = [(TRAILER, exchange.id), (REMOVED, "1")];
-            http2.send_head(stream, &trailers.map(|(name, value)| (name.to_owned(), value.to_owned())), true)
+            http2.send_head(stream, &trailers(exchange), true)
         }
         Body::EmptyLast => {
             http2.send_data(stream, &body, false)?;
@@ -341,5 +408,49 @@ fn ask_http2(
         }
         Body::BehindZero => http2.send_frame(stream, EVIL_REQUEST, true),
         _ => http2.send_data(stream, &body, true),
+    }
+}
+
+fn ask_http3(
+    http3: &mut Http3,
+    case: &Case,
+    exchange: &ScriptedExchange,
+    fields: &[(String, String)],
+    stream: u32,
+) -> Result<(), LinkEnd> {
+    let body = exchange.request_body();
+    if exchange.method == Method::Head {
+        http3.heads.insert(stream.into());
+    }
+    let stream = stream_id(stream);
+    http3.send_head(stream, &field_list(case, exchange, fields), exchange.request == Body::None)?;
+    match exchange.request {
+        Body::None => Ok(()),
+        Body::Late => {
+            pause(LATE);
+            http3.send_data(stream, &body, true)
+        }
+        Body::Many => http3.send_pieces(stream, &pieces(&body)),
+        Body::Trailers => {
+            http3.send_data(stream, &body, false)?;
+            http3.send_head(stream, &trailers(exchange), true)
+        }
+        Body::EmptyLast => {
+            http3.send_data(stream, &body, false)?;
+            http3.send_data(stream, b"", true)
+        }
+        Body::Cut => {
+            http3.send_data(stream, &body[..FIRST_PART], false)?;
+            http3.cancel(stream)
+        }
+        Body::Early => {
+            http3.send_data(stream, &body[..FIRST_PART], false)?;
+            if !is_taken_in(case) {
+                http3.wait_for_head(stream)?;
+            }
+            http3.send_data(stream, &body[FIRST_PART..], true)
+        }
+        Body::BehindZero => http3.send_data(stream, EVIL_REQUEST, true),
+        _ => http3.send_data(stream, &body, true),
     }
 }

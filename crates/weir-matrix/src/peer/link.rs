@@ -37,6 +37,8 @@ pub(crate) enum Label {
 pub(crate) enum Speaks {
     Http1,
     Http2,
+    /// The record is of pieces of streams (`weir_wire::http3::RecordedPiece`).
+    Http3,
     Fastcgi,
 }
 
@@ -114,7 +116,7 @@ impl Tape {
 pub(crate) struct Tapes(Mutex<Vec<Arc<Tape>>>);
 
 impl Tapes {
-    fn start(&self, label: Label, speaks: Speaks, has_tls: bool) -> Arc<Tape> {
+    pub(super) fn start(&self, label: Label, speaks: Speaks, has_tls: bool) -> Arc<Tape> {
         let record = ConnectionTape { label, speaks, has_tls, events: Vec::new(), asked: Vec::new() };
         let tape = Arc::new(Tape(Mutex::new(record)));
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&tape));

@@ -45,12 +45,14 @@ impl PeerCertificates {
         Ok(Self { client, known_client, server })
     }
 
-    /// The client's end of HTTP/2, with a certificate where this client has one.
+    /// The settings of a client, with a certificate where it has one.
+    pub(super) fn of_client(&self, client: Client) -> ClientConfig {
+        if client.has_certificate() { self.known_client.clone() } else { self.client.clone() }
+    }
+
+    /// The client's end of HTTP/2.
     pub(super) fn connect(&self, tcp: TcpStream, client: Client) -> Option<LinkStream> {
-        let mut config = match client {
-            Client::H2Certificate => self.known_client.clone(),
-            _ => self.client.clone(),
-        };
+        let mut config = self.of_client(client);
         config.alpn_protocols = vec![b"h2".to_vec()];
         let name = ServerName::try_from(HOST).ok()?;
         let session = ClientConnection::new(Arc::new(config), name).ok()?;

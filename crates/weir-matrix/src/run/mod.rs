@@ -2,7 +2,7 @@
 
 mod weir;
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
@@ -15,7 +15,7 @@ use crate::array::{Case, Client, Event, Feature};
 use crate::clock::{now, pause};
 use crate::config::{self, Addresses, CONNECTIONS_MAX};
 use crate::exchange::{BESIDE, FIRST, LAST, SAME_TARGET, SAME_TARGET_AGAIN, TRIED, happens_meanwhile};
-use crate::peer::client::{Conversation, cut};
+use crate::peer::client::{ClientHandle, Conversation};
 use crate::peer::server::{ScriptedServer, ServerRole};
 use crate::peer::{CaseScript, ConnectionTape, LinkEnd, PeerCertificates, Tapes};
 
@@ -167,7 +167,7 @@ fn happen(
     script: &CaseScript,
     servers: &CaseServers,
     weir: &mut WeirProcess,
-    client: Option<&TcpStream>,
+    client: Option<&ClientHandle>,
 ) -> Option<String> {
     if !happens_meanwhile(&case) {
         return None;
@@ -182,7 +182,7 @@ fn happen(
         }
         _ => {
             if let Some(client) = client {
-                cut(client);
+                client.cut();
             }
             None
         }
@@ -237,12 +237,14 @@ fn first_client(case: Case, script: &CaseScript, mut client: Conversation, conne
     let has_cookie = case.has(Feature::Affinity) && !case.has(Feature::SessionKeys);
     let outcome = match case.client {
         Client::Pipelined => client.ask_together(&[first, tried, same]),
-        Client::H2 | Client::H2c | Client::H2Certificate => client.ask_together(&[first]).and_then(|()| {
-            if has_cookie {
-                client.take_cookie();
-            }
-            client.ask_together(&[tried, same])
-        }),
+        Client::H2 | Client::H2c | Client::H2Certificate | Client::H3 | Client::H3Certificate => {
+            client.ask_together(&[first]).and_then(|()| {
+                if has_cookie {
+                    client.take_cookie();
+                }
+                client.ask_together(&[tried, same])
+            })
+        }
         Client::Http1 | Client::GrpcWeb | Client::Proxy => client.ask_together(&[first]).and_then(|()| {
             if has_cookie {
                 client.take_cookie();

@@ -81,6 +81,12 @@ impl BodyAllowance {
         self.left
     }
 
+    /// Bytes that follow, where the head says how many.
+    #[inline]
+    pub(crate) fn announced_left(&self) -> Option<u64> {
+        (!self.ends_anywhere).then_some(self.left)
+    }
+
     /// Whether the writer must not write anything more.
     #[inline]
     pub(crate) fn is_violated(&self) -> bool {

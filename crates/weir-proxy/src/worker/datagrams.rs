@@ -392,6 +392,10 @@ impl Acceptor {
         let listener = Rc::clone(&socket.listener.borrow());
         let plan = listener.plan();
         let config = socket.config(&plan, &worker.shared.datagrams.keys).filter(|_| !socket.is_closed.get());
+        if worker.is_replaced() {
+            // While sockets of this process close, the kernel gives it first packets for the process that serves now, which gets the next one.
+            return socket.endpoint.ignore(incoming);
+        }
         let Some(config) = config.filter(|_| !worker.is_stopping()) else {
             return socket.endpoint.refuse(incoming);
         };

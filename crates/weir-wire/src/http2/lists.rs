@@ -7,7 +7,7 @@ use crate::fields::{RecordedFields, is_clean_value, is_token};
 const OF_HTTP1: [&str; 5] = ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
 
 /// Judges the head of a request or a response.
-pub(super) fn check_head(fields: &RecordedFields, sender: FrameSender) -> Result<(), String> {
+pub(crate) fn check_head(fields: &RecordedFields, sender: FrameSender) -> Result<(), String> {
     check_fields(fields)?;
     let known: &[&str] = match sender {
         FrameSender::Client => &[":method", ":scheme", ":authority", ":path", ":protocol"],
@@ -29,7 +29,7 @@ pub(super) fn check_head(fields: &RecordedFields, sender: FrameSender) -> Result
 }
 
 /// Judges the header list behind a body.
-pub(super) fn check_trailers(fields: &RecordedFields) -> Result<(), String> {
+pub(crate) fn check_trailers(fields: &RecordedFields) -> Result<(), String> {
     check_fields(fields)?;
     let forbidden =
         |name: &str| name.starts_with(':') || ["content-length", "host", "te", "trailer"].contains(&name);

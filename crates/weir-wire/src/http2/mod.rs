@@ -4,7 +4,7 @@
 //! needs both directions in their order in time.
 
 mod streams;
-mod lists;
+pub(crate) mod lists;
 mod frame;
 #[cfg(test)]
 mod tests;
@@ -48,6 +48,24 @@ impl RecordedStream {
     /// The status of a response; 0 of a request, or before there is one.
     pub fn status(&self) -> u16 {
         self.head.first(":status").and_then(|status| status.parse().ok()).unwrap_or(0)
+    }
+
+    /// RFC 9113 section 8.1.1: the body is as long as `content-length` says, and there is none where none may be.
+    pub(crate) fn check_length(&self, is_to_head: bool) -> Result<(), String> {
+        let (status, len) = (self.status(), self.body.len() as u64);
+        let declared = self.head.content_length()?;
+        let has_none = is_to_head || status == 204 || status == 304;
+        if has_none && len > 0 {
+            return Err(format!("{len} bytes of DATA where no body may be: {:?}", self.head));
+        }
+        if status == 204 && declared.is_some() {
+            return Err(format!("a 204 with content-length: {:?}", self.head));
+        }
+        let Some(declared) = declared.filter(|_| !has_none) else { return Ok(()) };
+        if len > declared || (self.has_ended && len != declared) {
+            return Err(format!("{len} bytes of DATA, content-length {declared}: {:?}", self.head));
+        }
+        Ok(())
     }
 }
 

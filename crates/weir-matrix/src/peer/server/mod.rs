@@ -141,7 +141,8 @@ fn serve(tcp: TcpStream, shared: &ServerShared) {
     // How it ended is on the tape.
     let _ = match speaks {
         Speaks::Http1 => http1::serve(link, shared, kind),
-        Speaks::Http2 => http2::serve(link, shared),
+        // No server is asked by HTTP/3.
+        Speaks::Http2 | Speaks::Http3 => http2::serve(link, shared),
         Speaks::Fastcgi => fastcgi::serve(link, shared),
     };
 }

@@ -210,12 +210,7 @@ impl Http3Driver {
             match stream {
                 Some(stream) => stream.leave(Cause::Reset),
                 None => {
-                    let has_left = self.shared.state.borrow_mut().leavings.remove(&id).is_some();
-                    if !has_left {
-                        // It was over, and only not acknowledged.
-                        let state = &mut *self.shared.state.borrow_mut();
-                        state.unacknowledged = state.unacknowledged.saturating_sub(1);
-                    }
+                    self.forget_finished(id);
                     self.shared.reset(id, Http3Code::REQUEST_CANCELLED);
                 }
             }
@@ -223,6 +218,20 @@ impl Http3Driver {
             self.shared.state.borrow_mut().codec.budgets.charge_reset(now)?;
         }
         Ok(())
+    }
+
+    /// Forgets what is left of a stream whose exchange is over.
+    fn forget_finished(&self, id: StreamId) {
+        let state = &mut *self.shared.state.borrow_mut();
+        let cut = state.cuts.iter().position(|cut| cut.id == id);
+        if let Some(at) = cut {
+            state.cuts.swap_remove(at);
+        }
+        let has_left = state.leavings.remove(&id).is_some();
+        if !has_left && cut.is_none() {
+            // It had everything, and only not acknowledged it.
+            state.unacknowledged = state.unacknowledged.saturating_sub(1);
+        }
     }
 
     /// Wants nothing of a stream, and sends nothing on it.
@@ -255,6 +264,9 @@ impl Http3Driver {
             if let Some((_, stream)) = stream {
                 stream.wake();
             }
+        }
+        while let Some(at) = self.awaited.iter().position(|awaited| awaited.is_due(&self.shared)) {
+            self.read_head(at, listener)?;
         }
         Ok(())
     }
@@ -332,6 +344,7 @@ impl Http3Driver {
 
     /// Gives our own streams what waits for them, and streams that are over what they have left.
     fn write(&mut self) {
+        self.shared.reset_cut();
         for (place, kind) in
             [OwnStream::Control, OwnStream::Encoder, OwnStream::Decoder].into_iter().enumerate()
         {
@@ -399,6 +412,7 @@ impl StreamDriver for Http3Driver {
             codec: Http3Connection::new(Role::Server, &local, limits, Some(opened_at.since_boot_ns())),
             streams: HashMap::new(),
             leavings: HashMap::new(),
+            cuts: Vec::new(),
             unacknowledged: 0,
             heads: Vec::new(),
             fault: None,
@@ -515,15 +529,20 @@ impl StreamDriver for Http3Driver {
 
     fn standing(&self, _transport: &DatagramTransport) -> Standing {
         let (link, state) = (&self.shared.link, self.shared.state.borrow());
-        let waits = state.unacknowledged > 0 || !state.leavings.is_empty() || link.is_blocked();
+        let has_left = !state.leavings.is_empty() || !state.cuts.is_empty();
+        let waits = state.unacknowledged > 0 || has_left || link.is_blocked();
         // Packets come in any order: with many streams, some head lacks a piece at any time, and each for a moment.
         let slow_at = self.awaited.iter().map(|awaited| awaited.since + HEAD_TIME).min();
+        let cut_at = state.cuts.iter().map(|cut| cut.at).min();
+        let end_at = self.awaited.iter().filter_map(AwaitedHead::end_at).min();
         let due = [
             link.due(),
             self.told_at,
             self.alive_at,
             self.confirmed_by,
             slow_at.filter(|at| *at > clock::now()),
+            cut_at,
+            end_at,
         ];
         Standing {
             streams: state.streams.len(),
@@ -563,6 +582,7 @@ impl StreamDriver for Http3Driver {
         let state = &mut *self.shared.state.borrow_mut();
         state.leave_all(cause);
         state.leavings.clear();
+        state.cuts.clear();
         state.unacknowledged = 0;
     }
 
@@ -579,6 +599,7 @@ impl StreamDriver for Http3Driver {
         state.heads = Vec::new();
         state.streams.shrink_to_fit();
         state.leavings.shrink_to_fit();
+        state.cuts.shrink_to_fit();
         state.codec.shrink();
         self.awaited.shrink_to_fit();
         self.begun = Vec::new();

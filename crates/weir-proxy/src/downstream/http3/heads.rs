@@ -1,6 +1,7 @@
 //! Streams on their way to the head of their request: none has an exchange before that is whole.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use quinn_proto::StreamId;
@@ -28,7 +29,13 @@ pub(super) struct AwaitedHead {
     is_last: bool,
     /// The head is whole, and waits for the table of its encoder.
     awaits_table: bool,
+    /// A request that seems to have no body, until when its end is waited for.
+    whole: Option<(StreamRequest, Instant)>,
 }
+
+/// How long the end of a request is waited for whose method has no use for a body (RFC 9110 section 9.3): clients send it in a packet of its own,
+/// or it is lost by itself. A request with a body is sent in chunks, stored nowhere and not repeated.
+const END_TIME: Duration = Duration::from_secs(1);
 
 /// How far a head has come.
 pub(super) enum AwaitedProgress {
@@ -51,6 +58,7 @@ impl AwaitedHead {
             at: 0,
             is_last: false,
             awaits_table: false,
+            whole: None,
         }
     }
 
@@ -63,6 +71,9 @@ impl AwaitedHead {
         connection: &Rc<Http3Shared>,
         listener: &ListenerPlan,
     ) -> Result<AwaitedProgress, Http3Fault> {
+        if self.whole.is_some() {
+            return self.end(connection, listener);
+        }
         if self.awaits_table {
             return self.section(connection, listener, &SectionPlace::Gathered);
         }
@@ -139,8 +150,54 @@ impl AwaitedHead {
         } else if request.method() == Method::Connect || request.protocol().is_some() {
             self.frames.become_tunnel();
         }
+        let has_use_for_body = !matches!(request.method(), Method::Get | Method::Head | Method::Delete);
+        let is_open = refused.is_none() && request.body() == Framing::Delimited;
         self.frames.drop_section();
-        Ok(self.begin(connection, listener, StreamRequest { head, head_bytes, refused }))
+        let request = StreamRequest { head, head_bytes, refused };
+        if is_open && !has_use_for_body && self.at == self.chunk.len() && !self.is_last {
+            self.whole = Some((request, clock::now() + END_TIME));
+            return self.end(connection, listener);
+        }
+        Ok(self.begin(connection, listener, request))
+    }
+
+    /// Goes on with a whole head once it is known whether anything is behind it.
+    fn end(
+        &mut self,
+        connection: &Rc<Http3Shared>,
+        listener: &ListenerPlan,
+    ) -> Result<AwaitedProgress, Http3Fault> {
+        match self.reader.read(&connection.link, self.id) {
+            Ok(chunk) => (self.chunk, self.at, self.is_last) = (chunk.bytes, 0, chunk.is_last),
+            Err(Unread::Blocked) if !self.is_due(connection) => return Ok(AwaitedProgress::Waits),
+            Err(Unread::Blocked | Unread::Ended) => {}
+            Err(Unread::Reset) => return Ok(AwaitedProgress::Reset),
+        }
+        let Some((mut request, _)) = self.whole.take() else { return Ok(AwaitedProgress::Waits) };
+        if self.is_last && self.chunk.is_empty() {
+            let input = StreamInput { bytes: &[], is_last: true };
+            let now = connection.millis();
+            let ended = {
+                let state = &mut *connection.state.borrow_mut();
+                self.frames.receive(input, &mut state.codec.budgets, now)
+            };
+            match ended {
+                Ok(_) => request.head.head.end_with_head(),
+                Err(fault) if fault.is_of_connection() => return Err(fault),
+                Err(fault) => return Ok(AwaitedProgress::Broken(fault.code())),
+            }
+        }
+        Ok(self.begin(connection, listener, request))
+    }
+
+    /// Until when its end is waited for, if it is.
+    pub(super) fn end_at(&self) -> Option<Instant> {
+        self.whole.as_ref().map(|(_, until)| *until)
+    }
+
+    /// Whether its end is waited for no longer.
+    pub(super) fn is_due(&self, connection: &Http3Shared) -> bool {
+        self.end_at().is_some_and(|until| until <= clock::now() || connection.is_ending.get())
     }
 
     /// The stream gets its exchange.

@@ -105,10 +105,7 @@ impl OutgoingStream {
     pub(super) fn put(&mut self, connection: &Http3Shared, id: StreamId, data: &[u8]) -> usize {
         if self.frame_left == 0 && !data.is_empty() {
             // One frame for all that there will be, where that is known.
-            self.frame_left = match self.allowance.left() {
-                u64::MAX => data.len() as u64,
-                left => left.max(data.len() as u64),
-            };
+            self.frame_left = self.allowance.announced_left().unwrap_or(0).max(data.len() as u64);
             write_data_head(&mut self.gathered, self.frame_left);
         }
         let data = &data[..data.len().min(usize::try_from(self.frame_left).unwrap_or(usize::MAX))];

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use bytes::Bytes;
 use quinn_proto::{ReadError, StreamId, VarInt, WriteError};
@@ -21,6 +22,9 @@ const READ_MAX: usize = 64 * 1024;
 
 /// What counts as read when a stream is given up: pieces of it may be there that nobody reads.
 const STOPPED_BYTES: usize = 256;
+/// How long a client has to read what was written before a stream is reset, beside a round trip; and how long that is taken for at most.
+const CUT_TIME: Duration = Duration::from_millis(20);
+const CUT_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// A connection, as its streams see it.
 pub(super) struct Http3Shared {
@@ -39,6 +43,8 @@ pub(super) struct Http3State {
     pub(super) streams: HashMap<StreamId, Rc<Http3StreamShared>>,
     /// What streams that are over have left unsent.
     pub(super) leavings: HashMap<StreamId, Vec<u8>>,
+    /// Streams whose response has broken off, until they are reset.
+    pub(super) cuts: Vec<CutStream>,
     /// Streams that were ended by us, and of which the client has not acknowledged everything.
     pub(super) unacknowledged: usize,
     /// Heads for the next requests.
@@ -48,6 +54,14 @@ pub(super) struct Http3State {
     pub(super) fault: Option<Http3Fault>,
     /// Streams that we have reset, or refused, since that was last counted.
     pub(super) resets_sent: u64,
+}
+
+/// A stream whose response has broken off.
+pub(super) struct CutStream {
+    pub(super) id: StreamId,
+    /// When it is reset.
+    pub(super) at: Instant,
+    code: Http3Code,
 }
 
 /// What a stream and its connection share.
@@ -211,6 +225,29 @@ impl Http3Shared {
     pub(super) fn charge_fault(&self) {
         let (now, state) = (self.millis(), &mut *self.state.borrow_mut());
         state.fault = state.fault.or(state.codec.budgets.charge_fault(now).err());
+    }
+
+    /// Gives our direction of a stream up once the client has had time to read what was written: it may drop that with the reset, whatever came
+    /// before (RFC 9000 section 3.2).
+    pub(super) fn cut(&self, id: StreamId, code: Http3Code) {
+        let rtt = self.link.with(|connection| connection.rtt());
+        let at = clock::now() + rtt.min(CUT_TIME_MAX) + CUT_TIME;
+        self.state.borrow_mut().cuts.push(CutStream { id, at, code });
+        self.link.wake();
+    }
+
+    /// Resets the streams whose time has come.
+    pub(super) fn reset_cut(&self) {
+        let now = clock::now();
+        let mut cuts = std::mem::take(&mut self.state.borrow_mut().cuts);
+        cuts.retain(|cut| {
+            let waits = cut.at > now;
+            if !waits {
+                self.reset(cut.id, cut.code);
+            }
+            waits
+        });
+        self.state.borrow_mut().cuts = cuts;
     }
 
     /// Gives our direction of a stream up.

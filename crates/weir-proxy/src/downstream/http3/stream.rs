@@ -159,7 +159,11 @@ impl Http3Stream {
             self.incoming.stop(&self.connection, self.id, code);
         }
         if !self.outgoing.has_ended {
-            self.connection.reset(self.id, code);
+            let breaks_off = code == Http3Code::INTERNAL_ERROR && self.gone().is_none();
+            match breaks_off && self.outgoing.flush(&self.connection, self.id) && self.outgoing.sent > 0 {
+                true => self.connection.cut(self.id, code),
+                false => self.connection.reset(self.id, code),
+            }
         }
         self.connection.state.borrow_mut().streams.remove(&self.id);
         self.connection.link.wake();

@@ -1,7 +1,9 @@
-//! A client of HTTP/3 (RFC 9114) that has not a line of Weir's codec: QUIC, frames and QPACK are those of libraries.
+//! A client of HTTP/3 (RFC 9114) that has not a line of Weir's codec: QUIC, frames and QPACK are those of libraries, or of this
+//! file and `weir-wire` for what the libraries cannot say.
 //!
 //! Blocking, as all clients of the tests: it makes progress while a call waits.
 
+use std::collections::BTreeSet;
 use std::io::{self, IoSliceMut};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
@@ -20,8 +22,17 @@ use quinn::{
 };
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
+use weir_wire::RecordedFields;
+use weir_wire::http2::RecordedStream;
+use weir_wire::http3::{AnnouncedByClient, RecordedPiece, StreamPiece, read_server};
 
 use super::{CertificateAuthority, Gate, eventually};
+
+/// The code with which clients give a request up (RFC 9114 section 8.1).
+const REQUEST_CANCELLED: u32 = 0x10c;
+
+/// How often the tasks of a connection have their turn until what was written is sent: more than there are.
+const TURNS: usize = 16;
 
 /// A connection.
 pub(crate) struct Http3Client {
@@ -42,6 +53,7 @@ pub(crate) struct KnownClient {
 #[derive(Debug)]
 pub(crate) struct Http3Response {
     pub(crate) status: u16,
+    pub(crate) fields: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
     pub(crate) trailers: Vec<(String, String)>,
 }
@@ -49,6 +61,16 @@ pub(crate) struct Http3Response {
 impl Http3Response {
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// The value of a field, by its name in small letters.
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        self.fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The value of a trailer.
+    pub(crate) fn trailer(&self, name: &str) -> Option<&str> {
+        self.trailers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 }
 
@@ -127,8 +149,10 @@ impl Http3Client {
         })?;
         let Some(connection) = connection else { return Ok(None) };
         let made = runtime.block_on(async {
-            let (mut driver, requests) =
-                h3::client::new(h3_quinn::Connection::new(connection.clone())).await.expect("HTTP/3 begins");
+            // Without a frame that means nothing between the head of a request and its end: with one, it has a body.
+            let quic = h3_quinn::Connection::new(connection.clone());
+            let made = h3::client::builder().send_grease(false).build(quic).await;
+            let (mut driver, requests) = made.expect("HTTP/3 begins");
             let driver = tokio::spawn(async move { std::future::poll_fn(|cx| driver.poll_close(cx)).await });
             (driver, requests)
         });
@@ -182,6 +206,7 @@ impl Http3Client {
             };
             Ok(Http3Response {
                 status: head.status().as_u16(),
+                fields: text(head.headers()),
                 body: received,
                 trailers: trailers.as_ref().map(text).unwrap_or_default(),
             })
@@ -217,6 +242,142 @@ impl Http3Client {
     pub(crate) fn get(&mut self, path: &str) -> Http3Response {
         let pending = self.send("GET", path, b"");
         self.response(pending)
+    }
+
+    /// A whole GET with fields.
+    pub(crate) fn get_with(&mut self, path: &str, fields: &[(&str, &str)]) -> Http3Response {
+        self.ask("GET", path, fields, b"")
+    }
+
+    /// A whole POST.
+    pub(crate) fn post(&mut self, path: &str, fields: &[(&str, &str)], body: &[u8]) -> Http3Response {
+        self.ask("POST", path, fields, body)
+    }
+
+    fn ask(&mut self, method: &str, path: &str, fields: &[(&str, &str)], body: &[u8]) -> Http3Response {
+        let request = http::Request::builder().method(method).uri(format!("https://a.test{path}"));
+        let request = fields.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        let pending = self.send_with(request, body);
+        self.response(pending)
+    }
+
+    /// Opens a stream whose head the library cannot say, or which stays open.
+    pub(crate) fn open(&mut self, fields: &[(&str, &str)]) -> OpenHttp3Stream {
+        let opened = self.runtime.block_on(self.connection.open_bi()).expect("the connection takes streams");
+        let mut stream =
+            OpenHttp3Stream { sending: opened.0, receiving: opened.1, record: Vec::new(), received: 0 };
+        self.send_raw(&mut stream, &frame(1, &section(fields)));
+        stream
+    }
+
+    /// Sends bytes on a stream as they are.
+    pub(crate) fn send_raw(&mut self, stream: &mut OpenHttp3Stream, bytes: &[u8]) {
+        self.try_send_raw(stream, bytes).expect("the stream takes it");
+    }
+
+    /// The same, where Weir may have given the stream up.
+    ///
+    /// # Errors
+    /// Why it takes nothing.
+    pub(crate) fn try_send_raw(
+        &mut self,
+        stream: &mut OpenHttp3Stream,
+        bytes: &[u8],
+    ) -> Result<(), quinn::WriteError> {
+        let written = self.runtime.block_on(stream.sending.write_all(bytes));
+        self.settle();
+        written
+    }
+
+    /// Has the tasks of the connection send what there is to be sent.
+    fn settle(&self) {
+        self.runtime.block_on(async {
+            for _ in 0..TURNS {
+                tokio::task::yield_now().await;
+            }
+        });
+    }
+
+    /// Ends our direction of a stream in order.
+    pub(crate) fn finish(&mut self, stream: &mut OpenHttp3Stream) {
+        // Weir may not want it any more.
+        let _ = stream.sending.finish();
+        self.settle();
+    }
+
+    /// Gives a stream up, both directions of it, as a client does that wants nothing more of it.
+    pub(crate) fn cancel(&mut self, stream: &mut OpenHttp3Stream) {
+        self.reset(stream, REQUEST_CANCELLED);
+        stream.receiving.stop(REQUEST_CANCELLED.into()).expect("it is open");
+        self.settle();
+    }
+
+    /// Gives our direction of a stream up.
+    pub(crate) fn reset(&mut self, stream: &mut OpenHttp3Stream, code: u32) {
+        stream.sending.reset(code.into()).expect("it is open");
+        self.settle();
+    }
+
+    /// Sends a frame of DATA.
+    pub(crate) fn send_data(&mut self, stream: &mut OpenHttp3Stream, data: &[u8]) {
+        self.send_raw(stream, &frame(0, data));
+    }
+
+    /// Reads a stream until `is_enough` of what came, which has so many bytes at least, or its end.
+    fn read_until(
+        &mut self,
+        stream: &mut OpenHttp3Stream,
+        bytes_min: usize,
+        is_enough: impl Fn(&RecordedStream) -> bool,
+    ) -> RecordedStream {
+        let mut is_over = false;
+        loop {
+            if is_over || stream.received >= bytes_min {
+                let read = stream.reading();
+                if read.has_ended || read.reset.is_some() || is_enough(&read) {
+                    return read;
+                }
+            }
+            let next = self.runtime.block_on(stream.receiving.read_chunk(65_536, true));
+            let piece = match next {
+                Ok(Some(chunk)) => StreamPiece::Bytes(chunk.bytes.to_vec()),
+                Ok(None) => StreamPiece::End,
+                Err(quinn::ReadError::Reset(code)) => StreamPiece::Reset(code.into_inner()),
+                Err(error) => panic!("the stream is lost: {error}"),
+            };
+            match &piece {
+                StreamPiece::Bytes(bytes) => stream.received += bytes.len(),
+                _ => is_over = true,
+            }
+            stream.record.extend(RecordedPiece::new(0, piece).write());
+        }
+    }
+
+    /// The head of the response on a stream.
+    pub(crate) fn head(&mut self, stream: &mut OpenHttp3Stream) -> RecordedStream {
+        self.read_until(stream, 0, |read| read.status() != 0)
+    }
+
+    /// The first interim response on a stream.
+    pub(crate) fn interim(&mut self, stream: &mut OpenHttp3Stream) -> RecordedFields {
+        let read = self.read_until(stream, 0, |read| !read.interim.is_empty());
+        read.interim.into_iter().next().unwrap_or_default()
+    }
+
+    /// The first bytes of the body on a stream: so many, or as many as there are.
+    pub(crate) fn body(&mut self, stream: &mut OpenHttp3Stream, len: usize) -> Vec<u8> {
+        self.read_until(stream, len, |read| read.body.len() >= len).body
+    }
+
+    /// Everything on a stream, to its end.
+    pub(crate) fn rest(&mut self, stream: &mut OpenHttp3Stream) -> RecordedStream {
+        self.read_until(stream, usize::MAX, |_| false)
+    }
+
+    /// The code with which Weir says that it does not want what is sent on a stream.
+    pub(crate) fn stop_code(&mut self, stream: &mut OpenHttp3Stream) -> Option<u64> {
+        let stopped = self.runtime.block_on(stream.sending.stopped()).expect("the connection goes on");
+        stopped.map(quinn::VarInt::into_inner)
     }
 
     /// Goes on from another port, as when a network address translation forgets the old one.
@@ -333,6 +494,48 @@ impl AsyncUdpSocket for RetryOnly {
     fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
     }
+}
+
+/// A stream that is written and read by hand.
+pub(crate) struct OpenHttp3Stream {
+    sending: quinn::SendStream,
+    receiving: quinn::RecvStream,
+    /// What came, as pieces of stream 0.
+    record: Vec<u8>,
+    /// Bytes that came.
+    received: usize,
+}
+
+impl OpenHttp3Stream {
+    fn reading(&self) -> RecordedStream {
+        let announced = AnnouncedByClient { table_bytes_max: 0, without_bodies: &BTreeSet::new() };
+        let mut reading = read_server(&self.record, announced);
+        assert_eq!(reading.fault, None, "what Weir has sent is no HTTP/3");
+        reading.streams.remove(&0).unwrap_or_default()
+    }
+}
+
+/// A frame (RFC 9114 section 7.1).
+pub(crate) fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
+    let len = u32::try_from(payload.len()).expect("frames are small") | 0x8000_0000;
+    [&[kind][..], &len.to_be_bytes(), payload].concat()
+}
+
+/// A field section of literals (RFC 9204 section 4.5.6).
+pub(crate) fn section(fields: &[(&str, &str)]) -> Vec<u8> {
+    let string = |first: u8, prefix: u32, text: &str| {
+        let mask = (1usize << prefix) - 1;
+        let mut bytes = vec![first | text.len().min(mask) as u8];
+        let mut rest = text.len().checked_sub(mask);
+        while let Some(left) = rest {
+            rest = (left >= 128).then_some(left / 128);
+            bytes.push(left as u8 % 128 | if rest.is_some() { 128 } else { 0 });
+        }
+        bytes.extend_from_slice(text.as_bytes());
+        bytes
+    };
+    let lines = fields.iter().flat_map(|(name, value)| [string(0x20, 3, name), string(0, 7, value)].concat());
+    [0, 0].into_iter().chain(lines).collect()
 }
 
 impl Drop for Http3Client {

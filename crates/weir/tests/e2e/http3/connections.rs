@@ -2,13 +2,12 @@
 
 use rustix::process::Signal;
 
+use super::HTTP3;
 use crate::harness::http2::start_with_tls;
 use crate::harness::http3::{Http3Client, PendingResponse};
 use crate::harness::scripts::{echo, echo_gated};
 use crate::harness::tls::WEB_TLS;
 use crate::harness::{CertificateAuthority, Gate, ReservedAddress, Weir, config_with, eventually};
-
-pub(super) const HTTP3: &str = "listener.web.http3 = {}\n";
 
 #[test]
 fn a_stop_finishes_what_was_taken() {
@@ -197,4 +196,22 @@ fn a_reload_switches_http3_off_and_on_again() {
     weir.reload(&text);
     let mut again = Http3Client::connect(weir.web(), &authority);
     assert_eq!(again.get("/again").text(), "/again");
+}
+
+/// Sockets of the process before close one by one, and the kernel moves others into their places meanwhile.
+#[test]
+fn clients_that_come_while_the_process_before_ends_are_served() {
+    let origin = echo();
+    let authority = CertificateAuthority::new();
+    let settings = format!("process.workers = 2\n{WEB_TLS}{HTTP3}");
+    let mut weir = Weir::start_in(authority.folder_for_web(), &config_with(&[origin.named("a")], &settings));
+    let mut before = Http3Client::connect(weir.web(), &authority);
+    assert_eq!(before.get("/before").text(), "/before");
+    weir.upgrade();
+    before.leave();
+    for number in 0..16 {
+        let mut client = Http3Client::connect(weir.web(), &authority);
+        let path = format!("/{number}");
+        assert_eq!(client.get(&path).text(), path);
+    }
 }

@@ -1,15 +1,9 @@
 //! Requests and responses over HTTP/3 (RFC 9114 section 4).
 
-use crate::harness::http2::start_with_tls;
+use super::start;
 use crate::harness::http3::Http3Client;
 use crate::harness::scripts::{echo, measuring};
-use crate::harness::{CertificateAuthority, Gate, Origin, Weir};
-
-const HTTP3: &str = "listener.web.http3 = {}\n";
-
-fn start(origin: &Origin, settings: &str) -> (CertificateAuthority, Weir) {
-    start_with_tls(origin, &format!("{HTTP3}{settings}"))
-}
+use crate::harness::{Gate, Origin};
 
 #[test]
 fn a_request_is_served() {

@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 
 use h3::error::StreamError;
 
-use super::connections::HTTP3;
+use super::HTTP3;
 use crate::harness::http3::{Http3Client, PendingResponse};
 use crate::harness::scripts::echo;
 use crate::harness::tls::WEB_TLS;
