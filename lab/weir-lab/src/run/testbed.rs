@@ -325,7 +325,7 @@ fn in_attempts<T>(start: impl Fn() -> anyhow::Result<T>) -> anyhow::Result<T> {
 fn ask_http3(addr: SocketAddr, setup: &Http3Setup, authority: &str) -> anyhow::Result<()> {
     let request = request::get(authority, "/", PAGE_LEN);
     Http3Client::connect(addr, setup)
-        .and_then(|mut client| client.ask(&request, START_LIMIT))
+        .and_then(|client| client.ask(&request, START_LIMIT))
         .map_err(|fault| into_error(&fault))
 }
 

@@ -253,11 +253,17 @@ impl Http3Client {
         self.close();
     }
 
-    /// Sends `request` and waits for its answer, at most for `limit`.
+    /// Sends `request`, waits for its answer, at most for `limit`, and closes.
     ///
     /// # Errors
     /// The fault of the exchange.
-    pub fn ask(&mut self, request: &Http3Request, limit: Duration) -> Result<(), LoadFault> {
+    pub fn ask(mut self, request: &Http3Request, limit: Duration) -> Result<(), LoadFault> {
+        let result = self.exchange(request, limit);
+        self.close();
+        result
+    }
+
+    fn exchange(&mut self, request: &Http3Request, limit: Duration) -> Result<(), LoadFault> {
         let (mut buffers, deadline) = (ReceiveBuffers::empty(), clock::now() + limit);
         let mut has_begun = false;
         loop {
