@@ -186,6 +186,8 @@ enum SteadyTool {
     Wrk,
     /// vegeta, which holds a rate.
     Vegeta,
+    /// h2load, which plays HTTP/2 in any case, and HTTP/3 when asked for.
+    H2load,
 }
 
 /// Runs the command line `args`; `launcher` starts the same program again.
@@ -249,6 +251,7 @@ fn run_scenario(args: &RunArgs, launcher: &Launcher) -> anyhow::Result<ExitCode>
             SteadyTool::Driver => LoadTool::Driver,
             SteadyTool::Wrk => LoadTool::Wrk,
             SteadyTool::Vegeta => LoadTool::Vegeta,
+            SteadyTool::H2load => LoadTool::H2load,
         },
         cpus: args.cpus,
         profile: args.profile,
@@ -353,7 +356,8 @@ fn targets(programs: &SearchArgs) -> anyhow::Result<ExitCode> {
         let says = match found.get(product.name()) {
             Some(it) => {
                 let tls = it.tls_library.as_deref().unwrap_or("unknown");
-                format!("{} ({}; TLS library: {tls})", it.version, it.program.display())
+                let http3 = if it.has_http3 { "; HTTP/3" } else { "" };
+                format!("{} ({}; TLS library: {tls}{http3})", it.version, it.program.display())
             }
             None if product == Product::Direct => "no target, the baseline".to_owned(),
             None if matches!(product, Product::Relay | Product::Url) => product.how_to_get().to_owned(),
@@ -369,6 +373,11 @@ fn targets(programs: &SearchArgs) -> anyhow::Result<ExitCode> {
         };
         say(&format!("{:<8} {says}", tool.name()))?;
     }
+    let says = match tool::installed_for(LoadTool::H2load, true) {
+        Ok(it) => format!("{} ({})", it.version, it.program.display()),
+        Err(error) => format!("missing: {error}"),
+    };
+    say(&format!("{:<8} {says}", "for HTTP/3"))?;
     Ok(ExitCode::SUCCESS)
 }
 

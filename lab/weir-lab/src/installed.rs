@@ -18,6 +18,9 @@ pub struct Installed {
     pub stream_module: Option<PathBuf>,
     /// The folder of Apache's modules.
     pub module_folder: Option<PathBuf>,
+    /// It can speak HTTP/3 with clients.
+    #[serde(default)]
+    pub has_http3: bool,
 }
 
 /// All that a program says when asked with `flag`, on whichever stream.
@@ -38,6 +41,21 @@ pub fn find_tool(name: &str) -> Option<Installed> {
         _ => first_with_digit(&said(&program, "--version")?)?,
     };
     Some(Installed { program, version, ..Installed::default() })
+}
+
+/// Finds an `h2load` that speaks HTTP/3, which that of few distributions does: under a name of its own, which may be a script, or
+/// under its usual one.
+pub fn find_http3_h2load() -> Option<Installed> {
+    let usual =
+        || on_path("h2load").filter(|program| std::fs::read(program).is_ok_and(|bytes| has_ngtcp2(&bytes)));
+    let program = on_path("h2load-http3").or_else(usual)?;
+    let version = first_with_digit(&said(&program, "--version")?)?;
+    Some(Installed { program, version: format!("{version}, with HTTP/3"), ..Installed::default() })
+}
+
+/// Whether a program uses the QUIC of nghttp2.
+fn has_ngtcp2(program: &[u8]) -> bool {
+    memchr::memmem::find(program, b"ngtcp2_conn_").is_some()
 }
 
 /// Where `go install` puts programs, which is not on the PATH by itself.
@@ -83,13 +101,21 @@ pub(crate) fn first_with_digit(said: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{grpc_version, vegeta_version};
+    use super::{grpc_version, has_ngtcp2, vegeta_version};
 
     #[test]
     fn vegeta_says_what_built_it_where_it_does_not_know_its_version() {
         let said = "Version: \nCommit: \nRuntime: go1.26.8 linux/amd64\nDate: \n";
         assert_eq!(vegeta_version(said), "vegeta, which does not tell its version (go1.26.8 linux/amd64)");
         assert_eq!(vegeta_version("Version: v12.11.1\nCommit: 1\n"), "vegeta v12.11.1");
+    }
+
+    #[test]
+    fn a_tool_that_speaks_http3_needs_its_quic() {
+        assert!(
+            has_ngtcp2(b"\x7fELF\0ngtcp2_conn_writev_stream\0")
+                && !has_ngtcp2(b"\x7fELF\0nghttp2_session_send\0")
+        );
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub enum LoadFault {
     Timeout,
     /// A status other than 2xx, and the start of the answer.
     Status(u16, String),
-    /// The answer is not HTTP/1.1: the rule it breaks.
+    /// The answer is not HTTP: the rule it breaks.
     Malformed(String),
     /// The body has another length: expected, got.
     Length(u64, u64),
@@ -82,7 +82,7 @@ impl std::fmt::Display for LoadFault {
                 let start: String = start.chars().take(SHOWN_MAX).collect();
                 write!(f, "status {status}: {start}")
             }
-            Self::Malformed(rule) => write!(f, "not HTTP/1.1: {rule}"),
+            Self::Malformed(rule) => write!(f, "not HTTP: {rule}"),
             Self::Length(expected, got) => write!(f, "body of {got} bytes instead of {expected}"),
             Self::Content(at) => write!(f, "wrong body content at or after byte {at}"),
             Self::Surplus => f.write_str("bytes after the answer"),

@@ -6,9 +6,11 @@
 //! that it is given and sends it from then on. Messages of a WebSocket tunnel are exchanges as well.
 
 pub mod tool;
+pub mod http3_driver;
 pub mod http2_driver;
 pub mod unfinished;
 pub mod held_connections;
+pub mod http3;
 pub mod http2;
 pub mod probe;
 pub mod driver;

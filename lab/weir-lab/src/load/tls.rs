@@ -33,12 +33,10 @@ impl TlsClient {
             Suite::Tls12Aes256 => cipher_suite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
             Suite::Tls12Chacha20 => cipher_suite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
             Suite::Tls13Aes256 => cipher_suite::TLS13_AES_256_GCM_SHA384,
+            Suite::Tls13Aes128 => cipher_suite::TLS13_AES_128_GCM_SHA256,
         }];
         provider.kx_groups = vec![kx_group::X25519];
-        let version = match tls.suite {
-            Suite::Tls13Aes256 => &rustls::version::TLS13,
-            Suite::Tls12Aes256 | Suite::Tls12Chacha20 => &rustls::version::TLS12,
-        };
+        let version = if tls.suite.is_tls13() { &rustls::version::TLS13 } else { &rustls::version::TLS12 };
         let mut roots = RootCertStore::empty();
         roots.add(certificate.clone())?;
         let mut config = ClientConfig::builder_with_provider(Arc::new(provider))

@@ -92,6 +92,7 @@ impl Bench<'_> {
                 certificate: self.certificate.as_ref(),
                 stream_module: installed.stream_module.as_deref(),
                 module_folder: installed.module_folder.as_deref(),
+                has_http3: installed.has_http3,
                 is_root: rustix::process::geteuid().is_root(),
                 dir: &self.dir_of(target),
                 extra,

@@ -44,6 +44,7 @@ pub(super) fn measure(
                 calls: GrpcCalls::default(),
                 streams: 1,
                 is_secure: false,
+                suite: None,
                 clients,
                 rate: None,
                 window: rounds.window,

@@ -87,10 +87,11 @@ impl Options {
         ToolRunner { launcher: &self.launcher, cpus, interrupted: &self.interrupted }
     }
 
-    /// The load tool of this load: for HTTP/2 and for gRPC there is one.
+    /// The load tool of this load: for HTTP/2 and for gRPC there is one, for HTTP/3 the driver and one more.
     pub fn tool_for(&self, steady: &SteadyWork) -> LoadTool {
         match (steady.grpc, steady.streams) {
             (Some(_), _) => LoadTool::GrpcClient,
+            (None, Some(_)) if steady.http3 && self.tool != LoadTool::H2load => LoadTool::Driver,
             (None, Some(_)) => LoadTool::H2load,
             (None, None) => self.tool,
         }

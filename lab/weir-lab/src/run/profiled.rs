@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use super::steady;
-use super::window::{self, WindowEvent};
-use crate::load::LoadPlan;
+use super::window::WindowEvent;
 use crate::profile::Profile;
 use crate::profile::record::Recording;
 use crate::run::bench::Bench;
@@ -35,8 +34,6 @@ fn sample(
     let mut testbed = bench.set_up_with(target, steady::room(steady))?;
     let length = rounds.window.clamp(LENGTH.0, LENGTH.1);
     let rounds = Rounds { window: length, ..*rounds };
-    let plan =
-        LoadPlan { secure: bench.secure_with(target)?, ..steady::plan(&testbed, steady, &rounds, rate) };
     let launcher = &bench.options.launcher;
     let mut recording = None;
     let begin = WindowEvent::new(Duration::ZERO, |testbed| {
@@ -44,7 +41,7 @@ fn sample(
         recording = pid.map(|pid| Recording::begin(launcher, pid, length, bench.dir.path()));
         Ok(())
     });
-    window::drive(bench, &mut testbed, &plan, &mut [begin])?;
+    steady::drive(bench, &mut testbed, (steady, &rounds, rate), target, &mut [begin])?;
     match recording {
         Some(recording) => recording?.end(launcher, || bench.options.is_interrupted()),
         None => anyhow::bail!("the lab did not start it"),

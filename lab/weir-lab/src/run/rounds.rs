@@ -165,7 +165,12 @@ fn choose_tools(
 ) -> anyhow::Result<BTreeMap<String, String>> {
     let mut wanted: Vec<LoadTool> =
         scenario.crowd.as_ref().map_or_else(Vec::new, |crowd| crowd.tools.clone());
-    if let Some(steady) = scenario.steady.as_ref().filter(|steady| steady.streams.is_some()) {
+    let is_http3 = scenario.steady.as_ref().is_some_and(|steady| steady.http3);
+    if let Some(steady) = scenario.steady.as_ref().filter(|_| is_http3) {
+        let tool = options.tool_for(steady);
+        ensure!(tool == LoadTool::Driver || steady.rate.is_none(), "h2load holds no rate");
+        wanted.push(tool);
+    } else if let Some(steady) = scenario.steady.as_ref().filter(|steady| steady.streams.is_some()) {
         // h2load sends the first call of gRPC as well.
         wanted.extend([LoadTool::H2load, options.tool_for(steady)]);
         wanted.dedup();
@@ -181,23 +186,25 @@ fn choose_tools(
         let cookies = steady.cookie.is_some() || scenario.upstream.persistence_cookie;
         ensure!(!cookies, "{name} sends no cookies");
         wanted.push(tool);
+    } else {
+        ensure!(options.tool != LoadTool::H2load, "h2load plays loads with `streams` only");
     }
     let mut versions = BTreeMap::new();
     for tool in wanted {
         if tool == LoadTool::Driver {
             continue;
         }
-        match tool::installed(tool) {
-            Some(installed) => {
+        match tool::installed_for(tool, is_http3) {
+            Ok(installed) => {
                 versions.insert(tool.name().to_owned(), installed.version);
             }
-            None if options.peers_optional => {
+            Err(_) if options.peers_optional && !is_http3 => {
                 notes.push(format!("{} is not installed and was left out.", tool.name()));
                 if let Some(crowd) = &mut scenario.crowd {
                     crowd.tools.retain(|other| *other != tool);
                 }
             }
-            None => bail!("{} is missing: {}", tool.name(), tool::HOW_TO_GET),
+            Err(error) => return Err(error),
         }
     }
     Ok(versions)
@@ -225,6 +232,8 @@ fn go_round(bench: &Bench<'_>, scenario: &Scenario, run: &mut Run) -> anyhow::Re
     if let Some(steady) = &scenario.steady
         && bench.placement.is_some()
         && bench.options.tool_for(steady) == LoadTool::Driver
+        // The origin does not speak it.
+        && !steady.http3
     {
         run.capacity = capacity::measure(bench, steady, &scenario.rounds)?;
     }

@@ -12,6 +12,8 @@ use super::watcher::Watcher;
 use super::{footprint, limit, window};
 use crate::installed::Installed;
 use crate::load::exchange::{RequestShape, prepare};
+use crate::load::http3::request;
+use crate::load::http3_driver::Http3Plan;
 use crate::load::tool::{self, LoadTool, ToolResult};
 use crate::load::{
     Connections, ExchangeOrder, LoadOutcome, LoadPattern, LoadPlan, LoadProgress, driver, websocket,
@@ -21,6 +23,7 @@ use crate::measure::sockets;
 use crate::results::measurement::{Limit, Measurement};
 use crate::run::bench::Bench;
 use crate::run::testbed::Testbed;
+use crate::run::window::{WindowEvent, WindowOutcome};
 use crate::run::window_mark::{WindowMark, mark, note_cost, note_limit};
 use crate::scenario::{Rounds, SteadyWork};
 use crate::target::ConnectionRoom;
@@ -52,20 +55,20 @@ pub(super) fn measure(
     target: LabTarget,
 ) -> anyhow::Result<Measurement> {
     let mut testbed = bench.set_up_with(target, room(steady))?;
-    let plan = LoadPlan { secure: bench.secure_with(target)?, ..plan(&testbed, steady, rounds, rate) };
     let mut measurement = Measurement::default();
     let watcher = (target.variant == TargetVariant::Watched).then(|| Watcher::start(&bench.dir_of(target)));
     let (before, after) = match bench.options.tool_for(steady) {
         tool @ (LoadTool::Wrk | LoadTool::Vegeta | LoadTool::H2load | LoadTool::GrpcClient) => {
+            let plan = plan(&testbed, steady, rounds, rate);
             let ((before, after), tally) = drive_tool(bench, &mut testbed, &plan, steady, tool)?;
             note_tally(&mut measurement, &tally);
             (before, after)
         }
         _ => {
-            let driven = window::drive(bench, &mut testbed, &plan, &mut [])?;
+            let driven = drive(bench, &mut testbed, (steady, rounds, rate), target, &mut [])?;
             note_outcome(&mut measurement, &driven.outcome, rate);
             let binds = target.variant.has_persistence_cookie(&bench.upstream) && testbed.target.is_some();
-            measurement.failure = unbound(if binds { plan.clients } else { 0 }, driven.outcome.cookies)
+            measurement.failure = unbound(if binds { steady.clients } else { 0 }, driven.outcome.cookies)
                 .or_else(|| bench.listener.tls.and_then(|tls| handshakes(tls, &driven.outcome)));
             (driven.before, driven.after)
         }
@@ -76,7 +79,7 @@ pub(super) fn measure(
     testbed.is_alive()?;
     note_cost(&mut measurement, &before, &after);
     if let (true, Some(each)) = (bench.traffic.is_bulk, measurement.values.get(&Metric::CpuPerRequest)) {
-        let per_gib = each * GIB / steady.answer as f64;
+        let per_gib = each * GIB / steady.body_bytes() as f64;
         measurement.values.insert(Metric::CpuPerGib, per_gib);
     }
     if let Some(child) = &testbed.target {
@@ -146,6 +149,37 @@ pub(super) fn plan(testbed: &Testbed, steady: &SteadyWork, rounds: &Rounds, rate
     }
 }
 
+/// Runs the lab's own driver with this load, and `steps` in their order.
+pub(super) fn drive(
+    bench: &Bench<'_>,
+    testbed: &mut Testbed,
+    (steady, rounds, rate): (&SteadyWork, &Rounds, Option<f64>),
+    target: LabTarget,
+    steps: &mut [WindowEvent<'_>],
+) -> anyhow::Result<WindowOutcome> {
+    let plan = LoadPlan { secure: bench.secure_with(target)?, ..plan(testbed, steady, rounds, rate) };
+    if !steady.http3 {
+        return window::drive(bench, testbed, &plan, steps);
+    }
+    let LoadPlan { target: addr, arrival, warm_up, window, timeout, faults_max, .. } = plan;
+    let plan = Http3Plan {
+        target: addr,
+        setup: bench.http3_with(target)?.context("HTTP/3 needs TLS")?,
+        requests: match steady.body {
+            0 => vec![request::get(&testbed.authority, &path(steady), steady.answer)],
+            len => request::posts(&testbed.authority, len),
+        },
+        connections: steady.clients,
+        streams: steady.streams.unwrap_or(1),
+        arrival,
+        warm_up,
+        window,
+        timeout,
+        faults_max,
+    };
+    window::drive_http3(bench, testbed, &plan, steps)
+}
+
 /// Runs a tool, after a warm-up by the driver, since tools have none.
 fn drive_tool(
     bench: &Bench<'_>,
@@ -154,8 +188,7 @@ fn drive_tool(
     steady: &SteadyWork,
     which: LoadTool,
 ) -> anyhow::Result<((WindowMark, WindowMark), ToolResult)> {
-    let installed: Installed = tool::installed(which)
-        .with_context(|| format!("{} is missing: {}", which.name(), tool::HOW_TO_GET))?;
+    let installed: Installed = tool::installed_for(which, steady.http3)?;
     let path = path(steady);
     let order = tool::ToolOrder {
         authority: &testbed.authority,
@@ -166,13 +199,14 @@ fn drive_tool(
         clients: plan.clients,
         streams: steady.streams.unwrap_or(1),
         is_secure: bench.listener.tls.is_some(),
+        suite: bench.listener.tls.filter(|_| steady.http3).map(|tls| tls.suite),
         rate: plan.arrival.rate(),
         window: plan.window,
         dir: bench.dir.path(),
     };
     let cpus = bench.client_cpus();
     if steady.streams.is_some() {
-        // The driver does not speak HTTP/2.
+        // The driver does not speak HTTP/2; with HTTP/3, the same client warms up.
         let warm_up = tool::ToolOrder { window: plan.warm_up, ..order };
         tool::run(which, &installed, &warm_up, &bench.options.runner(&cpus))?;
     } else {

@@ -17,6 +17,9 @@ use crate::clock::wait_until;
 use crate::load::exchange::{RequestShape, prepare};
 use crate::load::fault::LoadFault;
 use crate::load::http2::client::Http2Client;
+use crate::load::http3::client::Http3Client;
+use crate::load::http3::request;
+use crate::load::http3::setup::Http3Setup;
 use crate::load::tool::h2load;
 use crate::load::{TlsClient, probe};
 use crate::origin::journal::JournalEntry;
@@ -31,6 +34,9 @@ use crate::topology::upstream::{OriginProtocol, UpstreamSetup};
 
 /// Longest wait for a program to listen.
 const START_LIMIT: Duration = Duration::from_secs(10);
+
+/// A connection of QUIC that hears nothing for so long is over.
+const QUIC_IDLE: Duration = Duration::from_secs(30);
 
 /// Attempts to start a target or a server: another process may have taken its port in between.
 const ATTEMPTS: u32 = 3;
@@ -94,26 +100,28 @@ impl Bench<'_> {
             cookie: None,
         };
         let exchange = &prepare(&shape)[0];
-        let secure = self.secure_with(target)?;
+        let (secure, http3) = (self.secure_with(target)?, self.http3_with(target)?);
         let (addr, mut seen) = (testbed.addr, Ok(()));
         let mut see = || {
-            seen = match &secure {
+            seen = match (&secure, &http3) {
+                (_, Some(setup)) => ask_http3(addr, setup, &testbed.authority),
                 _ if self.upstream.protocol == OriginProtocol::Grpc => {
                     h2load::call_once(&testbed.authority, self.dir.path())
                 }
-                None if self.traffic.is_http2 => Http2Client::connect(addr, 0)
+                (None, _) if self.traffic.is_http2 => Http2Client::connect(addr, 0)
                     .and_then(|mut client| client.ask(&testbed.authority, "/", PAGE_LEN, START_LIMIT))
                     .map_err(|fault| into_error(&fault)),
                 _ if self.traffic.is_http2 => h2load::once(&testbed.authority, secure.is_some()),
-                Some(secure) => probe::once_secure(addr, secure, exchange, START_LIMIT)
+                (Some(secure), _) => probe::once_secure(addr, secure, exchange, START_LIMIT)
                     .map_err(|fault| into_error(&fault)),
-                None => probe::once(addr, 0, exchange, START_LIMIT)
+                (None, _) => probe::once(addr, 0, exchange, START_LIMIT)
                     .map(|_| ())
                     .map_err(|fault| into_error(&fault)),
             };
             seen.is_ok()
         };
-        if target.product.listens_before_it_serves() {
+        // Its TCP port may be there before that of UDP.
+        if target.product.listens_before_it_serves() || http3.is_some() {
             wait_until(START_LIMIT, see);
         } else {
             see();
@@ -162,6 +170,15 @@ impl Bench<'_> {
             TlsClient::new(tls, &certificate.der, certificate::NAME)
         };
         given.map(offer).transpose()
+    }
+
+    /// How clients speak HTTP/3 with `target`; `None` when they do not.
+    ///
+    /// # Errors
+    /// The error of the TLS library.
+    pub fn http3_with(&self, target: LabTarget) -> anyhow::Result<Option<Http3Setup>> {
+        let secure = self.secure_with(target)?.filter(|_| self.traffic.is_http3);
+        secure.map(|tls| Http3Setup::new(&tls, QUIC_IDLE)).transpose()
     }
 
     fn start_servers(&self) -> anyhow::Result<Vec<ServerProcess>> {
@@ -302,6 +319,14 @@ impl Testbed {
 /// The result of the first attempt that succeeds, or of the last one.
 fn in_attempts<T>(start: impl Fn() -> anyhow::Result<T>) -> anyhow::Result<T> {
     (1..ATTEMPTS).find_map(|_| start().ok()).map_or_else(&start, Ok)
+}
+
+/// Asks for the page by HTTP/3.
+fn ask_http3(addr: SocketAddr, setup: &Http3Setup, authority: &str) -> anyhow::Result<()> {
+    let request = request::get(authority, "/", PAGE_LEN);
+    Http3Client::connect(addr, setup)
+        .and_then(|client| client.ask(&request, START_LIMIT))
+        .map_err(|fault| into_error(&fault))
 }
 
 /// The same as an error.

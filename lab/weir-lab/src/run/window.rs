@@ -8,6 +8,7 @@ use anyhow::{Context as _, bail};
 use super::lingering_thread;
 use crate::clock;
 use crate::load::http2_driver::{self, Http2Plan};
+use crate::load::http3_driver::{self, Http3Plan};
 use crate::load::{LoadOutcome, LoadPlan, LoadProgress, driver};
 use crate::run::bench::Bench;
 use crate::run::testbed::Testbed;
@@ -66,6 +67,17 @@ pub(super) fn drive_http2(
 ) -> anyhow::Result<WindowOutcome> {
     let (times, progress) = ((plan.warm_up, plan.window), &LoadProgress::default());
     drive_with(bench, testbed, times, steps, progress, || http2_driver::run(plan, progress))
+}
+
+/// The same by the driver of HTTP/3.
+pub(super) fn drive_http3(
+    bench: &Bench<'_>,
+    testbed: &mut Testbed,
+    plan: &Http3Plan,
+    steps: &mut [WindowEvent<'_>],
+) -> anyhow::Result<WindowOutcome> {
+    let (times, progress) = ((plan.warm_up, plan.window), &LoadProgress::default());
+    drive_with(bench, testbed, times, steps, progress, || http3_driver::run(plan, progress))
 }
 
 /// The same by any driver, for a warm-up and a window of these lengths.

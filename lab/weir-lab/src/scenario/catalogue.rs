@@ -25,6 +25,12 @@ const SHIPPED: &[(&str, &str)] = &[
     ("h2-flood", include_str!("../../../scenarios/h2-flood.toml")),
     ("h2-idle-memory", include_str!("../../../scenarios/h2-idle-memory.toml")),
     ("h2-reload", include_str!("../../../scenarios/h2-reload.toml")),
+    ("h3-keepalive-1", include_str!("../../../scenarios/h3-keepalive-1.toml")),
+    ("h3-keepalive-10", include_str!("../../../scenarios/h3-keepalive-10.toml")),
+    ("h3-keepalive-100", include_str!("../../../scenarios/h3-keepalive-100.toml")),
+    ("h3-post", include_str!("../../../scenarios/h3-post.toml")),
+    ("h3-bulk", include_str!("../../../scenarios/h3-bulk.toml")),
+    ("h3-upload", include_str!("../../../scenarios/h3-upload.toml")),
     ("l4-keepalive", include_str!("../../../scenarios/l4-keepalive.toml")),
     ("l4-short", include_str!("../../../scenarios/l4-short.toml")),
     ("ladder", include_str!("../../../scenarios/ladder.toml")),
@@ -84,6 +90,10 @@ pub const REPORTS: &[&str] = &[
     "server-killed",
     "slow-clients",
 ];
+
+/// What HTTP/3 costs.
+pub const HTTP3: &[&str] =
+    &["h3-keepalive-1", "h3-keepalive-10", "h3-keepalive-100", "h3-post", "h3-bulk", "h3-upload"];
 
 /// All shipped scenarios.
 ///

@@ -7,7 +7,7 @@ use super::clients::{LadderWork, SlowClientsWork};
 use super::http2::FloodWork;
 use super::steady::check_message;
 use super::{CrowdWork, IdleWork, Scenario, SteadyWork};
-use crate::topology::listener::{CertificateKey, Suite, TargetProtocol};
+use crate::topology::listener::{CertificateKey, TargetProtocol};
 use crate::topology::product::Product;
 use crate::topology::target::{TargetVariant, TuningClass};
 use crate::topology::upstream::{OriginKind, OriginProtocol, UpstreamSetup};
@@ -99,7 +99,7 @@ impl Scenario {
             );
             ensure!(self.listener.protocol == TargetProtocol::Http, "`tls` is for HTTP");
             ensure!(
-                tls.suite == Suite::Tls13Aes256 || tls.key == CertificateKey::Rsa2048,
+                tls.suite.is_tls13() || tls.key == CertificateKey::Rsa2048,
                 "the suites of TLS 1.2 are those for RSA keys"
             );
         }

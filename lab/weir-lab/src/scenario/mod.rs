@@ -275,19 +275,26 @@ impl Scenario {
         let has_ab = self.crowd.as_ref().is_some_and(|crowd| crowd.tools.contains(&LoadTool::Ab));
         Traffic {
             is_bulk: self.is_bulk(),
+            is_upload: self.steady.as_ref().is_some_and(SteadyWork::is_upload),
             upgrades: in_steady.is_some() || in_idle.is_some() || (self.is_reloaded() && !self.is_http2()),
             is_http_1_0: has_ab,
             is_http2: self.is_http2(),
+            is_http3: self.is_http3(),
             is_reloaded: self.is_reloaded(),
         }
     }
 
     /// Whether clients speak HTTP/2.
     fn is_http2(&self) -> bool {
-        let is_steady = self.steady.as_ref().is_some_and(|steady| steady.streams.is_some());
+        let is_steady = self.steady.as_ref().is_some_and(|steady| steady.streams.is_some() && !steady.http3);
         let is_other = self.idle.as_ref().is_some_and(|idle| idle.http2)
             || self.reload.is_some_and(|reload| reload.streams.is_some());
         is_steady || is_other || self.slow_stream.is_some() || self.flood.is_some()
+    }
+
+    /// Whether clients speak HTTP/3.
+    fn is_http3(&self) -> bool {
+        self.steady.as_ref().is_some_and(|steady| steady.http3)
     }
 
     fn is_reloaded(&self) -> bool {

@@ -36,9 +36,13 @@ pub struct SteadyWork {
     /// Clients have a WebSocket tunnel each, and send messages of this many bytes that come back; each counts as a request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<usize>,
-    /// Clients speak HTTP/2 and have so many requests under way at once, each on a stream of their connection; played by `h2load`.
+    /// Clients speak HTTP/2 and have so many requests under way at once, each on a stream of their connection; played by `h2load`. With
+    /// `http3`, they speak that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub streams: Option<usize>,
+    /// Clients with `streams` speak HTTP/3 with a listener that has `tls`; played by the driver, or by an `h2load` that was built for that.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub http3: bool,
     /// These requests are calls of gRPC with messages of `body` and `answer` bytes; played by grpc-go's benchmark client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grpc: Option<GrpcCalls>,
@@ -62,6 +66,7 @@ impl SteadyWork {
             cookie: None,
             message: None,
             streams: None,
+            http3: false,
             grpc: None,
             rate: None,
             suites: Vec::new(),
@@ -74,9 +79,19 @@ impl SteadyWork {
         is_plain && self.body == 0 && self.answer == page_len()
     }
 
+    /// Bytes of the body of a request and of its answer: only one of them has any worth mentioning.
+    pub fn body_bytes(&self) -> u64 {
+        if self.body > 0 { self.body as u64 } else { self.answer }
+    }
+
     /// Whether bodies are so large that they dominate the cost.
     pub(super) fn is_bulk(&self) -> bool {
-        self.answer >= BULK_MIN
+        self.body_bytes() >= BULK_MIN
+    }
+
+    /// Whether these are the bodies of requests.
+    pub(super) fn is_upload(&self) -> bool {
+        self.is_bulk() && self.body > 0
     }
 
     pub(super) fn check(&self, listener: &ListenerSetup, upstream: &UpstreamSetup) -> anyhow::Result<()> {
@@ -97,8 +112,18 @@ impl SteadyWork {
             let is_alone = self.message.is_none() && self.cookie.is_none();
             ensure!(streams > 0, "`streams` is at least 1");
             ensure!(
-                is_alone && self.keep_alive && self.rate.is_none() && self.suites.is_empty(),
+                is_alone && self.keep_alive && self.suites.is_empty() && (self.rate.is_none() || self.http3),
                 "`streams` are requests of a closed loop on kept connections: no message, cookie, rate or suites"
+            );
+        }
+        if self.http3 {
+            let is_secure = listener.tls.is_some_and(|tls| tls.suite.is_tls13() && !tls.resume);
+            ensure!(
+                self.streams.is_some()
+                    && is_secure
+                    && self.service.is_none()
+                    && upstream.protocol == OriginProtocol::Http1,
+                "`http3` needs `streams`, and a listener with a suite of TLS 1.3 and full handshakes; servers speak HTTP/1.1"
             );
         }
         self.check_protocol(listener, upstream.protocol)?;
@@ -147,6 +172,10 @@ pub enum RequestRate {
         /// Whose peak.
         of_peak: LabTarget,
     },
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 fn yes() -> bool {

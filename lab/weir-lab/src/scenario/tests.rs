@@ -128,6 +128,8 @@ fn mistakes_are_named() {
         ("[unfinished]\nclients = [1, 2]\nsettle = \"1s\"\nrate = 0.0\n", "not positive"),
         ("[steady]\nclients = 1\nstreams = 0\n", "at least 1"),
         ("[steady]\nclients = 1\nstreams = 1\nrate = 1.0\n", "of a closed loop"),
+        ("[steady]\nclients = 1\nhttp3 = true\n", "needs `streams`"),
+        ("[steady]\nclients = 1\nstreams = 1\nhttp3 = true\n", "a suite of TLS 1.3"),
         ("[steady]\nclients = 1\nstreams = 1\ngrpc = \"unary\"\n", "for servers of gRPC"),
         ("[upstream]\nprotocol = \"grpc\"\n[steady]\nclients = 1\nstreams = 1\n", "for servers of gRPC"),
         ("[upstream]\nprotocol = \"grpc\"\n[steady]\nclients = 1\ngrpc = \"stream\"\n", "need `streams`"),

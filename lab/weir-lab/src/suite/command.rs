@@ -24,6 +24,18 @@ enum SuiteName {
     All,
     /// The comparisons of the field reports, with their figures beside those measured here.
     Reports,
+    /// What HTTP/3 costs: requests, large answers, uploads.
+    Http3,
+}
+
+/// What plays the clients of loads that more than one program can play.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum SuiteTool {
+    /// The lab's own driver, which checks every answer.
+    #[default]
+    Driver,
+    /// h2load, for HTTP/3.
+    H2load,
 }
 
 /// See the module.
@@ -50,6 +62,9 @@ pub(crate) struct SuiteArgs {
     /// Runs of a few seconds each that show that everything works; their figures mean nothing.
     #[arg(long)]
     trial: bool,
+    /// What plays the clients of HTTP/3.
+    #[arg(long, value_enum, default_value_t)]
+    tool: SuiteTool,
     /// CPU of client and origin, and CPU of the target, such as `0,1`.
     #[arg(long, value_parser = read_cpus)]
     cpus: Option<(usize, usize)>,
@@ -69,6 +84,10 @@ impl SuiteArgs {
         programs: ProgramSearch,
         interrupted: &Arc<AtomicBool>,
     ) -> anyhow::Result<Summary> {
+        anyhow::ensure!(
+            self.tool == SuiteTool::Driver || self.suite == SuiteName::Http3,
+            "`--tool h2load` is for the suite `http3`: other loads have one tool each"
+        );
         let options = Options {
             launcher: launcher.clone(),
             targets: self.targets.clone(),
@@ -79,7 +98,10 @@ impl SuiteArgs {
             peers_optional: true,
             programs,
             url: None,
-            tool: LoadTool::Driver,
+            tool: match self.tool {
+                SuiteTool::Driver => LoadTool::Driver,
+                SuiteTool::H2load => LoadTool::H2load,
+            },
             cpus: self.cpus,
             profile: false,
             interrupted: Arc::clone(interrupted),
@@ -99,6 +121,7 @@ impl SuiteArgs {
         let mut scenarios = match (&self.only, self.suite) {
             (Some(names), _) => find(names.iter().map(String::as_str))?,
             (None, SuiteName::Reports) => find(catalogue::REPORTS.iter().copied())?,
+            (None, SuiteName::Http3) => find(catalogue::HTTP3.iter().copied())?,
             (None, SuiteName::All) => catalogue::all()?,
         };
         if self.suite == SuiteName::Reports {
@@ -111,7 +134,12 @@ impl SuiteArgs {
 
     /// Each length has its own folder: a brief run must not replace a whole one.
     fn out(&self) -> PathBuf {
-        let name = if self.suite == SuiteName::Reports { "suite-reports" } else { "suite-all" };
+        let name = match (self.suite, self.tool) {
+            (SuiteName::Reports, _) => "suite-reports",
+            (SuiteName::Http3, SuiteTool::Driver) => "suite-http3",
+            (SuiteName::Http3, SuiteTool::H2load) => "suite-http3-h2load",
+            (SuiteName::All, _) => "suite-all",
+        };
         let length = match self.length() {
             RunLength::Full => "",
             RunLength::Brief => "-short",
@@ -146,6 +174,8 @@ mod tests {
         for (line, count, out) in [
             ("", catalogue::all().unwrap().len(), "suite-all"),
             ("reports", 18, "suite-reports"),
+            ("http3", 6, "suite-http3"),
+            ("http3 --tool h2load --short", 6, "suite-http3-h2load-short"),
             ("reports --short", 18, "suite-reports-short"),
             ("--trial", catalogue::all().unwrap().len(), "suite-all-trial"),
             ("reports --only bulk,ladder --out x", 2, "x"),

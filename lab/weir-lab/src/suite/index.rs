@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+use super::costs;
 use super::headline::{self, HeadlineCell, HeadlineRow};
 use super::{SuiteEntry, SuiteOutcome};
 use crate::report::html::{STYLE, word};
@@ -17,12 +18,18 @@ pub(super) const FILE: &str = "index.html";
 /// The figures of the reports in words.
 const HEADLINE: &str = "headline.md";
 
+/// The cost of the steady loads in words.
+const COSTS: &str = "costs.md";
+
 /// Writes the page about `entries`, of `count` in all.
 pub(super) fn write(root: &Path, entries: &[SuiteEntry], count: usize) -> anyhow::Result<()> {
     let lines = headline::lines(entries);
     if !lines.is_empty() {
         let text = headline::markdown(&lines, caveat(entries));
         std::fs::write(root.join(HEADLINE), text).with_context(|| format!("cannot write {HEADLINE}"))?;
+    }
+    if let Some(text) = costs::markdown(entries, caveat(entries)) {
+        std::fs::write(root.join(COSTS), text).with_context(|| format!("cannot write {COSTS}"))?;
     }
     let page = page(entries, &lines, count).into_string();
     std::fs::write(root.join(FILE), page).with_context(|| format!("cannot write {FILE}"))

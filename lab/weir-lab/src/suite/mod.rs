@@ -6,6 +6,7 @@
 mod command;
 mod index;
 mod headline;
+mod costs;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

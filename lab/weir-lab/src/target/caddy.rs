@@ -60,7 +60,11 @@ fn servers_options(description: &Description<'_>) -> String {
     let mut text = String::new();
     if description.is_h2c() {
         text.push_str("\t\t# By default there is no HTTP/2 without TLS.\n\t\tprotocols h1 h2c\n");
-    } else if description.is_tuned() && description.certificate.is_some() && !description.traffic.is_http2 {
+    } else if description.is_tuned()
+        && description.certificate.is_some()
+        && !description.traffic.is_http2
+        && !description.traffic.is_http3
+    {
         text.push_str(
             "\t\t# The clients speak HTTP/1.1; by default there would be UDP sockets for HTTP/3 as well.\n\t\tprotocols h1\n",
         );

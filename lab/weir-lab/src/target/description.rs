@@ -14,12 +14,16 @@ use crate::topology::upstream::{BalancePolicy, OriginProtocol, UpstreamSetup};
 pub struct Traffic {
     /// Answers have large bodies.
     pub is_bulk: bool,
+    /// Requests have them, and not answers.
+    pub is_upload: bool,
     /// Clients open WebSocket tunnels.
     pub upgrades: bool,
     /// Some clients speak HTTP/1.0, as `ab` does.
     pub is_http_1_0: bool,
     /// Clients speak HTTP/2, without TLS by prior knowledge.
     pub is_http2: bool,
+    /// Clients speak HTTP/3.
+    pub is_http3: bool,
     /// The target is given other configurations while it runs.
     pub is_reloaded: bool,
 }
@@ -58,6 +62,8 @@ pub struct Description<'a> {
     pub stream_module: Option<&'a Path>,
     /// The folder of Apache's modules, where they are not part of the program.
     pub module_folder: Option<&'a Path>,
+    /// The program can speak HTTP/3 with clients.
+    pub has_http3: bool,
     /// The lab is run by root, and so are the programs that it starts.
     pub is_root: bool,
     /// A folder for its files.

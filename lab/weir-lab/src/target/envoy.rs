@@ -37,14 +37,52 @@ pub(super) fn render(description: &Description<'_>) -> Rendered {
 fn listener(description: &Description<'_>) -> String {
     let (ip, port) = (description.listen.ip(), description.listen.port());
     let tls = tls(description);
-    let filter = if description.is_tcp() { tcp_proxy() } else { connection_manager(description) };
+    let filter = if description.is_tcp() { tcp_proxy() } else { connection_manager(description, "") };
+    let quic = if description.traffic.is_http3 { quic(description) } else { String::new() };
     format!(
         "  - name: bench
     address:
       socket_address: {{ address: {ip}, port_value: {port} }}
     filter_chains:
     - filters:
-{filter}{tls}"
+{filter}{tls}{quic}"
+    )
+}
+
+/// The listener of HTTP/3 beside the one of TLS, as its page about HTTP/3 has it.
+fn quic(description: &Description<'_>) -> String {
+    let Some(TargetCertificate { certificate, key, .. }) = description.certificate else {
+        return String::new();
+    };
+    let (ip, port) = (description.listen.ip(), description.listen.port());
+    let tuned = if description.is_tuned() {
+        "      # Its page about HTTP/3: many packets in one call.
+      downstream_socket_config: { prefer_gro: true }
+"
+    } else {
+        ""
+    };
+    let filter = connection_manager(description, "          codec_type: HTTP3\n");
+    format!(
+        "  - name: bench-quic
+    address:
+      socket_address: {{ protocol: UDP, address: {ip}, port_value: {port} }}
+    udp_listener_config:
+      quic_options: {{}}
+{tuned}    filter_chains:
+    - filters:
+{filter}      transport_socket:
+        name: envoy.transport_sockets.quic
+        typed_config:
+          {TYPE}.transport_sockets.quic.v3.QuicDownstreamTransport
+          downstream_tls_context:
+            common_tls_context:
+              tls_certificates:
+              - certificate_chain: {{ filename: {} }}
+                private_key: {{ filename: {} }}
+",
+        certificate.display(),
+        key.display()
     )
 }
 
@@ -60,7 +98,8 @@ fn tcp_proxy() -> String {
     )
 }
 
-fn connection_manager(description: &Description<'_>) -> String {
+/// `codec`: a line that names the version of HTTP; by default it is found out.
+fn connection_manager(description: &Description<'_>, codec: &str) -> String {
     let tuned = if description.is_tuned() {
         "          # Its page about edge proxies: the client's address reaches the server, as the other targets pass it on.
           use_remote_address: true
@@ -98,7 +137,7 @@ fn connection_manager(description: &Description<'_>) -> String {
         typed_config:
           {TYPE}.filters.network.http_connection_manager.v3.HttpConnectionManager
           stat_prefix: bench
-{tuned}{old}{upgrades}          route_config:
+{codec}{tuned}{old}{upgrades}          route_config:
             virtual_hosts:
             - name: bench
               domains: [\"*\"]

@@ -50,7 +50,7 @@ fn tuned(description: &Description<'_>) -> String {
     http-reuse never
     option http-server-close"
     };
-    let traffic = traffic(description);
+    let (traffic, quic) = (traffic(description), quic(description));
     let client = match description.handshake_timeout() {
         // This version has no other limit for handshakes.
         Some(limit) => format!("    timeout client {}ms\n", limit.as_millis()),
@@ -83,11 +83,20 @@ defaults
 frontend bench
     # The kernel's limit, so that a crowd that arrives at once is queued, not dropped.
     bind {listen}{tls}{http2} backlog 4096
-{rules}    default_backend origin
+{quic}{rules}    default_backend origin
 
 backend origin
 {backend}{servers}{branches}"
     )
+}
+
+/// HTTP/3 beside TLS on the same port.
+fn quic(description: &Description<'_>) -> String {
+    let certificate = description.certificate.filter(|_| description.traffic.is_http3);
+    let family = if description.listen.is_ipv4() { "quic4" } else { "quic6" };
+    certificate.map_or_else(String::new, |certificate| {
+        format!("    bind {family}@{} ssl crt {} alpn h3\n", description.listen, certificate.both.display())
+    })
 }
 
 /// Paths with servers of their own: the rules that choose them, and their backends.
@@ -126,10 +135,11 @@ fn global(description: &Description<'_>) -> String {
 
 /// The manual's settings for this traffic.
 fn traffic(description: &Description<'_>) -> &'static str {
-    let Traffic { is_bulk, upgrades, .. } = description.traffic;
+    let Traffic { is_bulk, is_http3, upgrades, .. } = description.traffic;
     match (upgrades, is_bulk) {
         (true, _) => "    # Tunnels must not be closed between two heartbeats.\n    timeout tunnel 300s\n",
-        (_, true) if description.variant != TargetVariant::Copying => BULK,
+        // What is encrypted in the program passes through it.
+        (_, true) if description.variant != TargetVariant::Copying && !is_http3 => BULK,
         _ => "",
     }
 }
@@ -236,6 +246,7 @@ fn as_shipped(description: &Description<'_>) -> String {
     let (rules, branches) = branches(description);
     let client = description.handshake_timeout().map_or(50_000, |limit| limit.as_millis());
     let mode = if description.is_tcp() { "tcp" } else { "http" };
+    let quic = quic(description);
     let (options, tls) = description.certificate.map_or_else(Default::default, |certificate| {
         (SHIPPED_TLS, format!(" ssl crt {}", certificate.both.display()))
     });
@@ -253,7 +264,7 @@ defaults
 
 frontend bench
     bind {listen}{tls}
-{rules}    default_backend origin
+{quic}{rules}    default_backend origin
 
 backend origin
 {backend}{servers}{branches}"

@@ -35,6 +35,9 @@ use crate::topology::product::{Product, ProductLacks};
 /// # Errors
 /// The part of it that the product lacks.
 pub fn render(product: Product, description: &Description<'_>) -> Result<Rendered, ProductLacks> {
+    if description.traffic.is_http3 {
+        can_http3(product, description)?;
+    }
     let is_plain = *description.extra == ReloadableParts::default();
     match product {
         Product::Direct | Product::Url => Err(ProductLacks("it is not started by the lab")),
@@ -49,5 +52,15 @@ pub fn render(product: Product, description: &Description<'_>) -> Result<Rendere
         Product::Apache => apache::render(description),
         Product::Caddy => caddy::render(description),
         Product::Relay => relay::render(description),
+    }
+}
+
+/// Whether `product` as it is installed speaks HTTP/3 with clients.
+fn can_http3(product: Product, description: &Description<'_>) -> Result<(), ProductLacks> {
+    match product {
+        Product::Apache => Err(ProductLacks("has no HTTP/3")),
+        Product::Relay => Err(ProductLacks("ends no TLS, and so no HTTP/3")),
+        _ if !description.has_http3 => Err(ProductLacks("was built without HTTP/3")),
+        _ => Ok(()),
     }
 }

@@ -68,7 +68,7 @@ fn tuned(description: &Description<'_>) -> String {
     let (servers, limits, map) = (servers(description), limits(description), map(description));
     let process = process(description);
     let ssl = description.certificate.map_or("", |_| " ssl");
-    let tls = tls(description);
+    let (tls, quic) = (tls(description), quic(description));
     let reuse = if description.reuses() {
         // Connections of tunnels are never idle.
         let busy = if description.traffic.upgrades { 0 } else { description.room.servers };
@@ -91,9 +91,11 @@ fn tuned(description: &Description<'_>) -> String {
     let is_grpc = description.upstream.protocol == OriginProtocol::Grpc;
     let (pass, set) = if is_grpc { (GRPC_PASS, "grpc") } else { (PROXY_PASS, "proxy") };
     let own = if is_grpc { GRPC.to_owned() } else { own };
+    // Clients of HTTP/3 send no Host, and there is no variable for what they send in its place.
+    let host = if description.traffic.is_http3 { "$host:$server_port" } else { "$http_host" };
     let named = format!(
         "            # Host and client address reach the server, as the other targets pass them on.
-            {set}_set_header Host $http_host;
+            {set}_set_header Host {host};
             {set}_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
 "
     );
@@ -115,12 +117,26 @@ http {{
 {upstreams}    server {{
         # The kernel's limit instead of 511, so that a crowd that arrives at once is queued, not dropped.
         listen {listen}{ssl}{http2} backlog=4096;
-{tls}        location / {{
+{quic}{tls}        location / {{
             {pass}origin;
 {limits}{own}{named}        }}
 {locations}    }}
 }}
 "
+    )
+}
+
+/// HTTP/3 by its page about QUIC, beside TLS on the same port.
+fn quic(description: &Description<'_>) -> String {
+    if !description.traffic.is_http3 {
+        return String::new();
+    }
+    format!(
+        "        listen {} quic reuseport;
+        # Its page about QUIC: many packets in one call. Off by default.
+        quic_gso on;
+",
+        description.listen
     )
 }
 
@@ -163,7 +179,7 @@ events {{
 /// What requests to kept connections need, and what its documentation says about this traffic. `has_limit`: the time that a server
 /// may take is said already; tunnels have the same one.
 fn to_server(description: &Description<'_>, has_limit: bool) -> String {
-    let Traffic { is_bulk, upgrades, .. } = description.traffic;
+    let Traffic { is_bulk, is_upload, upgrades, .. } = description.traffic;
     match (upgrades, is_bulk) {
         (true, _) => {
             let read = if has_limit { "" } else { "            proxy_read_timeout 300s;\n" };
@@ -177,6 +193,7 @@ fn to_server(description: &Description<'_>, has_limit: bool) -> String {
 "
             )
         }
+        (_, true) if is_upload => UPLOAD.to_owned(),
         (_, true) => BULK.to_owned(),
         _ => {
             "            # Both needed for kept connections to servers; the defaults are HTTP/1.0 and `close`.
@@ -240,6 +257,19 @@ const BULK: &str = "            # Both needed for kept connections to servers; t
             # Eight pages by default; so many more that a read and a write are worth their call.
             proxy_buffers 16 64k;
             proxy_busy_buffers_size 256k;
+";
+
+/// Large bodies of requests.
+const UPLOAD: &str =
+    "            # Both needed for kept connections to servers; the defaults are HTTP/1.0 and `close`.
+            proxy_http_version 1.1;
+            proxy_set_header Connection \"\";
+            # 1 MiB by default; a larger body is answered 413.
+            client_max_body_size 0;
+            # On by default: a body would go into a file before the server gets its first byte.
+            proxy_request_buffering off;
+            # Two pages by default; so many more that a read and a write are worth their call.
+            client_body_buffer_size 256k;
 ";
 
 /// Bytes in both directions, not parsed.
@@ -331,6 +361,8 @@ fn http_as_shipped(description: &Description<'_>) -> String {
         _ => ("origin".to_owned(), format!("    upstream origin {{\n{}    }}\n\n", servers(description))),
     };
     let (limits, handshake) = (limits(description), handshake(description));
+    let quic =
+        if description.traffic.is_http3 { format!("        listen {listen} quic;\n") } else { String::new() };
     let has_limit = description.upstream.response_timeout.is_some();
     let (map, upgrade, others) = match description.traffic.upgrades {
         true => (map(description), to_server(description, has_limit), to_server(description, false)),
@@ -351,7 +383,7 @@ fn http_as_shipped(description: &Description<'_>) -> String {
 
 {map}{upstream}{upstreams}    server {{
         listen {listen}{secure}{http2};
-{certificate}{handshake}        location / {{
+{quic}{certificate}{handshake}        location / {{
             {pass}{origin};
 {limits}{upgrade}        }}
 {locations}    }}

@@ -134,6 +134,7 @@ fn look_at(product: Product, program: &Path) -> Option<Installed> {
     let mut installed = Installed {
         version: is,
         tls_library: version::tls_library(product, &said),
+        has_http3: version::has_http3(product, &said),
         program: program.to_owned(),
         ..Installed::default()
     };

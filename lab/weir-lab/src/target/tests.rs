@@ -71,6 +71,7 @@ fn describe<'a>(servers: &'a [SocketAddr], upstream: &'a UpstreamSetup, dir: &'a
         room: ConnectionRoom { clients: 9_000, servers: 0 },
         certificate: None,
         stream_module: installed(Product::Nginx).and_then(|nginx| nginx.stream_module.as_deref()),
+        has_http3: true,
         module_folder: installed(Product::Apache).and_then(|apache| apache.module_folder.as_deref()),
         is_root: rustix::process::geteuid().is_root(),
         dir,
@@ -337,7 +338,7 @@ fn check_with_the_product(product: Product, description: &Description<'_>) {
     let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
     assert!(output.status.success(), "{}: {said}\n{}", product.name(), rendered.text);
     // Versions from 1.25.1 on have another word for it, which earlier ones do not know.
-    let said = said.replace("the \"listen ... http2\" directive is deprecated", "").replace("[warn]  ", "");
+    let said = said.replace("[warn] the \"listen ... http2\" directive is deprecated", "");
     // Caddy warns of settings that it discourages.
     for bad in ["WARNING", "[warn]", "[warning]", ":warn]", "deprecated", "not formatted"] {
         assert!(!said.contains(bad), "{}: {said}\n{}", product.name(), rendered.text);

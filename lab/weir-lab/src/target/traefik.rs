@@ -45,6 +45,7 @@ fn fixed(description: &Description<'_>) -> String {
         limits.insert_str(0, "    transport:\n      respondingTimeouts:\n");
     }
     let cpu = if description.is_tuned() { GO_ON_ONE_CPU } else { "" };
+    let http3 = if description.traffic.is_http3 { "    http3: {}\n" } else { "" };
     let throttle = if description.is_tuned() && description.traffic.is_reloaded {
         "  # 2 s by default, in which it puts off what follows a change; and one change of a file can be two to it.
   providersThrottleDuration: 100ms
@@ -62,7 +63,7 @@ fn fixed(description: &Description<'_>) -> String {
 entryPoints:
   bench:
     address: \"{listen}\"
-{limits}
+{http3}{limits}
 providers:
 {throttle}  file:
     filename: {}

@@ -52,6 +52,18 @@ pub(super) fn tls_library(product: Product, said: &str) -> Option<String> {
     }
 }
 
+/// Whether a program with this output can speak HTTP/3 with clients.
+pub(super) fn has_http3(product: Product, said: &str) -> bool {
+    match product {
+        Product::Weir => after(said, "features:").is_some_and(|names| names.contains("http3")),
+        Product::Nginx => said.contains("--with-http_v3_module"),
+        Product::Haproxy => said.contains("+QUIC "),
+        // Since 2.6, 1.28 and 3.0.
+        Product::Caddy | Product::Envoy | Product::Traefik => true,
+        Product::Direct | Product::Apache | Product::Relay | Product::Url => false,
+    }
+}
+
 /// The version of OpenSSL that is written in the bytes of its library.
 pub(super) fn openssl_in(library: &[u8]) -> Option<String> {
     let start = memmem::find_iter(library, b"OpenSSL ")
@@ -68,7 +80,7 @@ fn after<'a>(said: &'a str, label: &str) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Product, openssl_in, tls_library, version};
+    use super::{Product, has_http3, openssl_in, tls_library, version};
 
     #[test]
     fn the_output_of_each_product_is_understood() {
@@ -108,6 +120,26 @@ mod tests {
             assert_eq!(version(product, ""), None);
             assert_eq!(version(product, "usage: something else\n"), None);
         }
+    }
+
+    #[test]
+    fn programs_say_whether_they_speak_http3() {
+        for (product, with, without) in [
+            (Product::Weir, "weir 0.1.0\nfeatures: geoip, http3, top\n", "weir 0.1.0\nleft out: http3\n"),
+            (
+                Product::Nginx,
+                "configure arguments: --with-http_v2_module --with-http_v3_module\n",
+                "--with-http_v2_module\n",
+            ),
+            (
+                Product::Haproxy,
+                "Feature list : +PROMEX +QUIC -QUIC_OPENSSL_COMPAT +SSL\n",
+                "Feature list : +PROMEX -QUIC +SSL\n",
+            ),
+        ] {
+            assert!(has_http3(product, with) && !has_http3(product, without), "{with}");
+        }
+        assert!(has_http3(Product::Caddy, "2.6.2\n") && !has_http3(Product::Apache, "Apache/2.4.71"));
     }
 
     #[test]

@@ -47,13 +47,7 @@ pub(super) fn render(description: &Description<'_>) -> Rendered {
     if description.is_h2c() {
         text.push_str("[listener.bench.http2]\nprior_knowledge = \"allowed\"\n\n");
     }
-    if let Some(TargetCertificate { certificate, key, .. }) = description.certificate {
-        text.push_str(&format!(
-            "[listener.bench.tls]\ncertificates = [{{ certificate = \"{}\", key = \"{}\" }}]\n\n",
-            certificate.display(),
-            key.display()
-        ));
-    }
+    text.push_str(&secure(description));
     for PathBranch { path, name, .. } in &description.extra.branches {
         text.push_str(&format!("[[listener.bench.route]]\npath = \"{path}\"\nupstream = \"{name}\"\n\n"));
     }
@@ -79,6 +73,19 @@ pub(super) fn render(description: &Description<'_>) -> Rendered {
     let path = description.dir.join("weir.toml");
     let args = vec!["serve".to_owned(), path.display().to_string()];
     Rendered { file: "weir.toml", text, args, ..Rendered::default() }
+}
+
+/// TLS, and HTTP/3 beside it.
+fn secure(description: &Description<'_>) -> String {
+    let Some(TargetCertificate { certificate, key, .. }) = description.certificate else {
+        return String::new();
+    };
+    let http3 = if description.traffic.is_http3 { "[listener.bench.http3]\n\n" } else { "" };
+    format!(
+        "[listener.bench.tls]\ncertificates = [{{ certificate = \"{}\", key = \"{}\" }}]\n\n{http3}",
+        certificate.display(),
+        key.display()
+    )
 }
 
 /// The socket of Weir's reports, in the folder of its files.

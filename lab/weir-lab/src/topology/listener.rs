@@ -29,15 +29,24 @@ pub enum Suite {
     /// TLS 1.3.
     #[serde(rename = "TLS_AES_256_GCM_SHA384")]
     Tls13Aes256,
+    /// TLS 1.3, and what browsers offer first.
+    #[serde(rename = "TLS_AES_128_GCM_SHA256")]
+    Tls13Aes128,
 }
 
 impl Suite {
+    /// Whether it is one of TLS 1.3.
+    pub fn is_tls13(self) -> bool {
+        matches!(self, Self::Tls13Aes256 | Self::Tls13Aes128)
+    }
+
     /// Its name, as RFC 8446 and OpenSSL say it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Tls12Aes256 => "ECDHE-RSA-AES256-GCM-SHA384",
             Self::Tls12Chacha20 => "ECDHE-RSA-CHACHA20-POLY1305",
             Self::Tls13Aes256 => "TLS_AES_256_GCM_SHA384",
+            Self::Tls13Aes128 => "TLS_AES_128_GCM_SHA256",
         }
     }
 }

@@ -122,7 +122,7 @@ pub fn status(block: &[u8]) -> u16 {
 }
 
 /// Three digits in the Huffman code of RFC 7541, appendix B: 0 to 2 have five bits, their own value; 3 to 9 have six, 22 more.
-fn three_digits(coded: &[u8]) -> u16 {
+pub(super) fn three_digits(coded: &[u8]) -> u16 {
     let bits = coded.iter().chain([&0; 3]).take(3).fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte));
     let (mut left, mut status) = (24, 0);
     for _ in 0..3 {

@@ -107,6 +107,7 @@ mod tests {
             clients: 10,
             streams: 10,
             is_secure: false,
+            suite: None,
             rate: None,
             window: Duration::from_secs(2),
             dir: Path::new("/run"),

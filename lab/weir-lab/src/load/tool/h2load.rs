@@ -1,4 +1,4 @@
-//! `h2load`: kept connections of HTTP/2 with a number of streams each, a closed loop.
+//! `h2load`: kept connections of HTTP/2 or HTTP/3 with a number of streams each, a closed loop.
 
 use std::path::Path;
 use std::process::Command;
@@ -37,7 +37,15 @@ pub(super) fn args(order: &ToolOrder<'_>) -> Vec<String> {
         &format!("{scheme}://{}{}", order.authority, order.path),
     ]
     .map(str::to_owned);
-    fields.chain(post).chain(usual).collect()
+    let http3 = order.suite.map(|suite| {
+        // One suite and one group, as the driver offers them.
+        [
+            "--alpn-list=h3".to_owned(),
+            format!("--tls13-ciphers={}", suite.name()),
+            "--groups=X25519".to_owned(),
+        ]
+    });
+    fields.chain(post).chain(http3.into_iter().flatten()).chain(usual).collect()
 }
 
 /// Asks for the page once, to see whether a target answers at all.
@@ -116,7 +124,11 @@ fn micros(text: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::read;
+    use super::{ToolOrder, args, read};
+    use crate::load::tool::grpc_client::GrpcCalls;
+    use crate::topology::listener::Suite;
+    use std::path::Path;
+    use std::time::Duration;
 
     const GOOD: &str = include_str!("fixtures/h2load-1.52.0.txt");
     const STATUS: &str = include_str!("fixtures/h2load-1.52.0-404.txt");
@@ -136,6 +148,30 @@ mod tests {
         assert_eq!((result.answered, result.faults.kinds["status"]), (0, 20_936));
         let result = read(REFUSED).unwrap();
         assert_eq!((result.answered, result.faults.kinds["connect"]), (0, 20));
+    }
+
+    #[test]
+    fn http3_is_spoken_where_there_is_a_suite_for_it() {
+        let order = ToolOrder {
+            authority: "127.0.0.1:1",
+            path: "/",
+            body: 0,
+            answer: 612,
+            calls: GrpcCalls::default(),
+            clients: 4,
+            streams: 10,
+            is_secure: true,
+            suite: None,
+            rate: None,
+            window: Duration::from_secs(2),
+            dir: Path::new("/"),
+        };
+        assert!(!args(&order).iter().any(|arg| arg.contains("h3")));
+        let http3 = args(&ToolOrder { suite: Some(Suite::Tls13Aes128), ..order });
+        for arg in ["--alpn-list=h3", "--tls13-ciphers=TLS_AES_128_GCM_SHA256", "--clients=4"] {
+            assert!(http3.iter().any(|other| other == arg), "{arg}: {http3:?}");
+        }
+        assert_eq!(http3.last().map(String::as_str), Some("https://127.0.0.1:1/"));
     }
 
     #[test]

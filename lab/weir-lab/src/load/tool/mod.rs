@@ -18,8 +18,9 @@ use serde::{Deserialize, Serialize};
 
 use super::fault::Faults;
 use crate::clock;
-use crate::installed::Installed;
+use crate::installed::{self, Installed};
 use crate::process::{Guarded, Job, Launcher, stuck};
+use crate::topology::listener::Suite;
 use grpc_client::GrpcCalls;
 
 /// The program that plays the clients.
@@ -76,6 +77,8 @@ pub struct ToolOrder<'a> {
     pub streams: usize,
     /// Whether it is over TLS, for a tool that speaks HTTP/2.
     pub is_secure: bool,
+    /// The one suite that is offered over HTTP/3; without it, that is not spoken.
+    pub suite: Option<Suite>,
     /// Requests per second, for a tool that can hold a rate; without one, as many as the clients can.
     pub rate: Option<f64>,
     /// How long.
@@ -247,9 +250,24 @@ fn number_after(printed: &str, label: &str) -> Option<f64> {
     number(&printed[printed.find(label)? + label.len()..])
 }
 
+/// How to get an `h2load` that speaks HTTP/3.
+const HOW_TO_GET_HTTP3: &str = "docs/lab.md says how to build one";
+
 /// Finds a tool on the PATH.
 pub fn installed(tool: LoadTool) -> Option<Installed> {
-    crate::installed::find_tool(tool.name())
+    installed::find_tool(tool.name())
+}
+
+/// The same, one that speaks HTTP/3 where `is_http3`.
+///
+/// # Errors
+/// When it is missing, and how to get it.
+pub fn installed_for(tool: LoadTool, is_http3: bool) -> anyhow::Result<Installed> {
+    if is_http3 && tool == LoadTool::H2load {
+        let found = installed::find_http3_h2load();
+        return found.with_context(|| format!("there is no h2load that speaks HTTP/3: {HOW_TO_GET_HTTP3}"));
+    }
+    installed(tool).with_context(|| format!("{} is missing: {HOW_TO_GET}", tool.name()))
 }
 
 #[cfg(test)]

@@ -93,6 +93,7 @@ mod tests {
             clients: 7,
             streams: 1,
             is_secure: false,
+            suite: None,
             rate: None,
             window,
             dir: Path::new("/"),

@@ -1,5 +1,6 @@
 //! The driver against the origin, and against servers that answer as a script says.
 
+mod http3;
 mod slow;
 
 use std::collections::BTreeSet;
