@@ -3,6 +3,7 @@
 use super::arrange::{self, ArrangedServer};
 use super::leaves::{features, tls};
 use super::locations::NginxMatcher;
+use super::quic;
 use super::rewrite::NginxTest;
 use super::routes::{self, ServerRoutes};
 use super::scope::Scope;
@@ -12,7 +13,7 @@ use crate::source::Statement;
 
 /// Makes listeners of servers.
 pub(super) fn translate<'s>(scope: &Scope<'s>, draft: &mut Draft, servers: &[NginxServer<'s>]) {
-    let groups = servers::groups(servers);
+    let groups = servers::groups(scope, servers);
     let mut names: Vec<String> = Vec::new();
     for (at, group) in groups.iter().enumerate() {
         let name = name(group, &groups, &names);
@@ -71,6 +72,7 @@ fn listener<'s>(
         }
     }
     http2(scope, group, servers, &mut table);
+    quic::write(&server_scope(scope, default), group, &mut table);
     routes_of(scope, draft, group, servers, &mut table);
     table
 }
