@@ -18,6 +18,8 @@ mod traefik;
 mod soundness;
 // A config that runs beside the balancer whose config it was.
 pub mod shadow;
+// Networks as other products take them.
+mod networks;
 // A `weir.toml` in the making.
 pub mod document;
 // What became of each statement.

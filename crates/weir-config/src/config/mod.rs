@@ -53,6 +53,7 @@ pub(crate) use certificates::internal::{is_internal_address, is_internal_name};
 pub(crate) use certificates::tls::versions_without_suite;
 pub use certificates::tls::{
     CertificateSource, CipherSuite, InternalSource, KeyExchangeGroup, ListenerTls, TlsVersion,
+    UnknownNames,
 };
 pub(crate) use checked::FoundFaults;
 pub use checked::{Checked, CheckedParts};

@@ -6,6 +6,7 @@ use super::address::{SiteAddress, SiteHostKind};
 use super::logs;
 use super::matchers::{CaddyMatch, path_expression};
 use super::options::{CaddyOptions, refuse_whole};
+use super::responses::ABORTED;
 use super::scope::{CaddyUpstreams, RouteBuilder};
 use super::words::arguments;
 use crate::document::{Draft, DraftTable, TomlValue, order};
@@ -487,7 +488,14 @@ impl<'s> ListenerDraft<'s> {
             table.set_plain("upstream", upstream);
             return;
         }
+        let aborts = routes.iter().any(|route| route.has("lists"));
         routes.into_iter().for_each(|route| table.push_table("route", route));
+        if aborts {
+            let list = draft.table(&["list", ABORTED]);
+            list.set_plain("action", "close");
+            // Of clients on Unix sockets as well, which have no address.
+            list.set_plain("when", "true");
+        }
     }
 
     /// The versions of HTTP. Caddy tells clients of HTTP/3 for thirty days, unless a site says something else.

@@ -71,6 +71,9 @@ fn listener<'s>(
             tls::apply(&inner, draft, &mut table);
         }
     }
+    if group.tls {
+        tls::refuse_names(&server_scope(scope, default), &mut table);
+    }
     http2(scope, group, servers, &mut table);
     quic::write(&server_scope(scope, default), group, &mut table);
     routes_of(scope, draft, group, servers, &mut table);
@@ -111,7 +114,9 @@ fn proxy_protocol<'s>(
     if from.is_empty() {
         from = vec!["0.0.0.0/0".to_owned(), "::/0".to_owned()];
     }
-    let from = from.into_iter().map(|one| if one == "unix:" { "unix".to_owned() } else { one });
+    let from = from
+        .into_iter()
+        .map(|one| if one == "unix:" { "unix".to_owned() } else { crate::networks::network(&one) });
     table.table("proxy_protocol").set("from", TomlValue::from(from.collect::<Vec<_>>()), statement);
 }
 
@@ -158,6 +163,7 @@ fn routes_of<'s>(
         }
         let mut inner = server_scope(scope, server);
         inner.has_tls = Some(group.tls);
+        inner.is_default = is_default;
         // What no location takes has pages and fields, too; directives alone have to be of something.
         let has_location = server.block.iter().any(|one| one.name() == "location");
         let is_always = |one: &&Statement| one.words.iter().skip(3).any(|word| word.text == "always");

@@ -144,6 +144,10 @@ fn redirects<'s>(points: &mut [EntryPoint<'s>], ledger: &Ledger) {
     }
 }
 
+fn networks(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| crate::networks::network(text)).collect()
+}
+
 impl<'s> EntryPoint<'s> {
     fn part(&mut self, part: &'s Statement, ledger: &Ledger) {
         match key(part).as_str() {
@@ -219,7 +223,7 @@ impl<'s> EntryPoint<'s> {
             match key(part).as_str() {
                 "trustedips" => {
                     self.trusts_peers = true;
-                    self.table.set("trusted_proxies", names(ledger, part), part);
+                    self.table.set("trusted_proxies", networks(&names(ledger, part)), part);
                     ledger.exact(part);
                 }
                 "insecure" if is_true(ledger, part) => {
@@ -256,6 +260,7 @@ impl<'s> EntryPoint<'s> {
             ledger.exact(part);
         }
         if !from.is_empty() {
+            let from = networks(&from);
             self.table.set("proxy_protocol", TomlValue::inline([("from", from.into())]), statement);
         }
         ledger.approximated(statement, "peers of this list have to send the header, and others may not");

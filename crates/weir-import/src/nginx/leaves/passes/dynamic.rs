@@ -41,6 +41,19 @@ pub(super) fn apply<'s>(
                     .to_owned(),
             );
         }
+        // nginx leaves the port of the scheme out.
+        let usual = format!(":{port}");
+        let is_usual = |value: &&str| {
+            let authority = value.split_once("://").map_or(*value, |(_, rest)| rest);
+            let host = authority.split('/').next().unwrap_or(authority);
+            host.ends_with(&usual) || !host.trim_end_matches(|c: char| c.is_ascii_digit()).ends_with(':')
+        };
+        if !sets_host && values.iter().any(|value| !is_named(&value) && is_usual(value)) {
+            differences.push(
+                "servers get their own address with its port as `Host`, where nginx leaves out the usual port"
+                    .to_owned(),
+            );
+        }
         return Ok(());
     }
     let server = with_port(&url.authority, port);
