@@ -165,6 +165,13 @@ pub(crate) const RULES: &[DifferenceRule] = &[
                 && without_signs(&case.difference.original) == without_signs(&case.difference.weir)
             || case.is(&["body"]) && (case.target.ends_with('?') || echoed(case.theirs) == echoed(case.ours))
     }),
+    rule("script-slashes", Equal, |case| {
+        let single = |text: &str| text.replace("//", "/");
+        let is_fastcgi = case.theirs.seen.iter().any(|seen| seen.protocol == "fastcgi");
+        case.is(&["request line", "header SCRIPT_FILENAME"])
+            && is_fastcgi
+            && single(&case.difference.original) == single(&case.difference.weir)
+    }),
     rule("types", Equal, |case| {
         let known =
             [("application/javascript", "text/javascript"), ("image/x-icon", "image/vnd.microsoft.icon")];

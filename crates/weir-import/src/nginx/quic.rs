@@ -19,6 +19,8 @@ pub(super) const WITHOUT_HTTP3: &str = "HTTP/3 has the ports of TLS, and the sam
 
 const ALONE: &str = "HTTP/3 is beside TLS on the same port: add `listen ... ssl` to this server";
 
+const NEEDS_TLS: &str = "HTTP/3 needs TLS 1.3, which is not on this port here: clients use HTTP/2 and HTTP/1.1";
+
 const FOR_ALL: &str = "HTTP/3 is there for all servers of the port, with the same default server as TLS has";
 
 /// Whether an address is one of HTTP/3.
@@ -116,6 +118,10 @@ fn speaks<'s>(scope: &Scope<'s>, server: &NginxServer<'s>) -> bool {
 /// Writes the table. nginx tells clients of HTTP/3 by `add_header` alone.
 pub(super) fn write<'s>(scope: &Scope<'s>, group: &ListenerGroup<'s>, table: &mut DraftTable) {
     let Some(statement) = group.http3 else { return };
+    let old = TomlValue::from(vec!["1.2"]);
+    if !table.get_table("tls").is_some_and(|tls| tls.get("versions") != Some(&old)) {
+        return scope.ledger.approximated(statement, NEEDS_TLS);
+    }
     let mut keys = vec![("alt_svc_max_age".to_owned(), TomlValue::from("0s"))];
     if let Some((most, text)) = scope.text("http3_max_concurrent_streams") {
         match text.parse::<i64>() {

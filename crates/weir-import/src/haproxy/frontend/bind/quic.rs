@@ -56,6 +56,9 @@ pub(super) fn add<'s>(
         let difference = "its options are others than those of TLS on this port, so that HTTP/3 is not switched on: clients use HTTP/2 and HTTP/1.1";
         return ledger.approximated(statement, difference);
     }
+    if own.get("tls.versions") == Some(&TomlValue::from(vec!["1.2"])) {
+        return ledger.approximated(statement, "HTTP/3 needs TLS 1.3: clients use HTTP/2 and HTTP/1.1");
+    }
     group.keys.set("http3", TomlValue::Inline(Vec::new()), statement);
 }
 
