@@ -248,7 +248,8 @@ pub(super) fn set(route: &mut DraftTable, key: &str, changes: &[FieldChange<'_>]
     }
     let is_response = key == "response_headers";
     let of_servers = |list: &[&FieldChange<'_>]| is_response && list.iter().any(|change| change.of_servers);
-    let values: Vec<TomlValue> = tables.iter().map(|(when, list)| table(*when, list, (is_response, of_servers(list)))).collect();
+    let values: Vec<TomlValue> =
+        tables.iter().map(|(when, list)| table(*when, list, (is_response, of_servers(list)))).collect();
     let Some(first) = changes.first() else { return };
     match values.as_slice() {
         [one] => route.set(key, one.clone(), first.from),

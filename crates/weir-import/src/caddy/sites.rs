@@ -516,7 +516,8 @@ impl<'s> ListenerDraft<'s> {
         if !self.has_tls || !options.speaks("h3") || !has_port {
             return;
         }
-        let says = |route: &DraftTable| route.text_of("response_headers").to_ascii_lowercase().contains("alt-svc");
+        let says =
+            |route: &DraftTable| route.text_of("response_headers").to_ascii_lowercase().contains("alt-svc");
         let own = self.routes.iter().filter(|route| says(route)).count();
         if own > 0 && own < self.routes.len() {
             let difference = "responses of the other routes do not tell of HTTP/3 (`Alt-Svc`), since some here have a field of their own";

@@ -44,7 +44,8 @@ const OUTSIDE_OF_BLOCKS: [&str; 8] =
     ["rewrite", "redirect", "respond", "then", "strip_prefix", "replace_prefix", "replace_regex", "servers"];
 
 /// What two listeners with the same routes have of their own.
-const OF_LISTENER: [&str; 8] = ["address", "tls", "http2", "http3", "proxy_protocol", "use", "backlog", "rewrite"];
+const OF_LISTENER: [&str; 8] =
+    ["address", "tls", "http2", "http3", "proxy_protocol", "use", "backlog", "rewrite"];
 
 /// Blocks that are made at most, and how many beginnings of one are tried.
 const BLOCKS_MAX: usize = 12;

@@ -19,7 +19,8 @@ pub(super) const WITHOUT_HTTP3: &str = "HTTP/3 has the ports of TLS, and the sam
 
 const ALONE: &str = "HTTP/3 is beside TLS on the same port: add `listen ... ssl` to this server";
 
-const NEEDS_TLS: &str = "HTTP/3 needs TLS 1.3, which is not on this port here: clients use HTTP/2 and HTTP/1.1";
+const NEEDS_TLS: &str =
+    "HTTP/3 needs TLS 1.3, which is not on this port here: clients use HTTP/2 and HTTP/1.1";
 
 const FOR_ALL: &str = "HTTP/3 is there for all servers of the port, with the same default server as TLS has";
 
@@ -40,9 +41,8 @@ pub(super) fn listens<'s>(block: &'s [Statement]) -> Vec<QuicListen<'s>> {
 
 /// Whether a server speaks HTTP/3 on an address where it has TLS, too.
 pub(super) fn is_beside_tls(block: &[Statement]) -> bool {
-    let all = block.iter().any(|one| {
-        one.name() == "ssl" && one.words.get(1).is_some_and(|word| word.text == "on")
-    });
+    let all =
+        block.iter().any(|one| one.name() == "ssl" && one.words.get(1).is_some_and(|word| word.text == "on"));
     let tls = |one: &Statement| {
         let has = |flag: &str| one.words.iter().any(|word| word.text == flag);
         (one.name() == "listen" && !is_quic(one) && one.words.len() > 1 && (all || has("ssl")))

@@ -72,14 +72,18 @@ pub(super) fn without_file(
             table.remove("fastcgi");
         }
         if !statement.words.iter().any(|word| word.text.contains("$fastcgi_script_name")) {
-            let difference = "a path that goes on behind a script runs that script, where there is no such file for nginx";
+            let difference =
+                "a path that goes on behind a script runs that script, where there is no such file for nginx";
             scope.ledger.approximated(statement, difference);
         }
         return;
     }
     let advice = "a condition cannot ask for files where a server answers: use `files` with `fallback` to a route of that server";
     scope.ledger.unsupported(statement, advice);
-    statement.children().iter().for_each(|child| scope.ledger.unsupported(child, "the `if` around it is not supported"));
+    statement
+        .children()
+        .iter()
+        .for_each(|child| scope.ledger.unsupported(child, "the `if` around it is not supported"));
     // What is refused stays so.
     if to.starts_with('=') {
         super::actions::unavailable(statement, table);

@@ -239,7 +239,8 @@ impl<'s> ListenerGroup<'s> {
         let flags = |group: &ListenerGroup<'_>| (group.tls, group.http2, group.proxy_protocol, group.default);
         flags(self) == flags(other)
             && self.http3.is_some() == other.http3.is_some()
-            && self.servers == other.servers && self.listen.keys == other.listen.keys
+            && self.servers == other.servers
+            && self.listen.keys == other.listen.keys
     }
 
     /// The port, if all addresses have the same.

@@ -139,9 +139,8 @@ impl<'s> RedirectWords<'s> {
 fn check(to: &str, around: &Surroundings<'_>) -> Result<(), String> {
     if let Some((name, behind)) = to.strip_prefix("{map.").and_then(|rest| rest.split_once('}')) {
         // What a file says is a part of the config.
-        let is_of_file = |known: &MapUse| {
-            known.name == name && matches!(known.entries, HaproxyMapEntries::File { .. })
-        };
+        let is_of_file =
+            |known: &MapUse| known.name == name && matches!(known.entries, HaproxyMapEntries::File { .. });
         if around.maps.borrow().iter().any(is_of_file) && matches!(behind, "" | "{path}" | "{path}{query}") {
             return Ok(());
         }

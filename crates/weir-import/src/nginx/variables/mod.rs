@@ -252,13 +252,15 @@ fn of_place(scope: &Scope<'_>, name: &str) -> Option<KnownVariable> {
                 )
             })
         }
-        "document_root" | "realpath_root" => match scope.innermost(&["root", "alias"]).and_then(|one| first(one.name())) {
-            Some(root) => Some(KnownVariable::Same(root)),
-            None if scope.one("root").is_none() => {
-                Some(KnownVariable::Same("/usr/share/nginx/html".to_owned()))
+        "document_root" | "realpath_root" => {
+            match scope.innermost(&["root", "alias"]).and_then(|one| first(one.name())) {
+                Some(root) => Some(KnownVariable::Same(root)),
+                None if scope.one("root").is_none() => {
+                    Some(KnownVariable::Same("/usr/share/nginx/html".to_owned()))
+                }
+                None => None,
             }
-            None => None,
-        },
+        }
         _ => None,
     }
 }

@@ -33,15 +33,15 @@ pub(super) fn add<'s>(
     bind.tls.alpn = None;
     bind.write_tls(proxy, statement, global, files);
     let over_tcp = written.replace("quic4@", "ipv4@").replace("quic6@", "ipv6@");
-    let found: Option<Vec<_>> =
-        over_tcp.split(',').map(|text| listen(&parse_address(text), &bind)).collect();
+    let found: Option<Vec<_>> = over_tcp.split(',').map(|text| listen(&parse_address(text), &bind)).collect();
     let addresses: Vec<(String, Option<u16>)> = found.map(|lists| lists.concat()).unwrap_or_default();
     let beside = groups.iter_mut().find(|group| {
         group.facts.tls && !addresses.is_empty() && addresses.iter().all(|one| has(group, one))
     });
     let Some(group) = beside.filter(|_| !proxy.is_tcp()) else {
         let is_alone = groups.is_empty();
-        let advice = "HTTP/3 has the ports of TLS: add a `bind` with `ssl` for the same address to this section";
+        let advice =
+            "HTTP/3 has the ports of TLS: add a `bind` with `ssl` for the same address to this section";
         return match is_alone {
             true => ledger.unsupported(statement, advice),
             false => ledger.approximated(statement, "HTTP/3 has the ports of TLS, and this section has none on this one: clients use HTTP/2 and HTTP/1.1"),

@@ -91,7 +91,10 @@ pub(super) fn switched_off(name: &str, value: &str) -> Option<&'static str> {
 const MEANINGLESS: &Reasons = &[
     (&["http3"], "no server here has an address of HTTP/3"),
     (&["http3_hq"], "HTTP/0.9 over QUIC, which is for tests of programs, is not spoken"),
-    (&["http3_max_concurrent_streams"], "the default server of an address of HTTP/3 decides, and this is none"),
+    (
+        &["http3_max_concurrent_streams"],
+        "the default server of an address of HTTP/3 decides, and this is none",
+    ),
     (
         &["quic_gso", "quic_active_connection_id_limit", "quic_host_key", "http3_stream_buffer_size"],
         "it is about packets and buffers of nginx: clients get the same answers",

@@ -123,7 +123,9 @@ fn names_that_no_certificate_is_for_are_refused_where_the_config_says_so() {
     for (name, expected) in [("api.a.test", "*.a.test"), ("b.test", "b.test")] {
         assert_eq!(shown(&weir, name), expected, "{name}");
     }
-    for arguments in [&["-servername", "nowhere.test"][..], &["-servername", "deep.api.a.test"], &["-noservername"]] {
+    for arguments in
+        [&["-servername", "nowhere.test"][..], &["-servername", "deep.api.a.test"], &["-noservername"]]
+    {
         let out = openssl(&weir, arguments);
         assert!(out.contains("alert"), "{arguments:?}: {out}");
         assert!(!out.contains("BEGIN CERTIFICATE"), "{arguments:?}: {out}");
