@@ -79,9 +79,10 @@ pub use config::{
     RuleOrder, SandboxMode, Satisfy, Sentinel, Server, ServerDescription, ServerLeniency, ServerProtocol,
     ServerSource, SourceSecret, SourceTls, SourceUrl, SplitAction, SplitTarget, StaticFiles, StoreLogin,
     StorePlace, StoreTls, SymlinkRule, TiedRoutes, TlsVersion, TokenAlgorithm, TokenKeys, TokenSource,
-    TraceSettings, TrackedTable, TrustedProxies, TsigAlgorithm, TsigKey, Upstream, UpstreamHttp2,
-    UpstreamIndex, UpstreamLimits, UpstreamParts, UpstreamSettings, UpstreamTimeouts, UpstreamTls,
-    WithheldHeaders, WorkerCount, XdsControlPlane, XdsNode, clean_path, is_in, keep_in_place, trail_name,
+    TraceSettings, TrackedTable, TrustedProxies, TsigAlgorithm, TsigKey, UnknownNames, Upstream,
+    UpstreamHttp2, UpstreamIndex, UpstreamLimits, UpstreamParts, UpstreamSettings, UpstreamTimeouts,
+    UpstreamTls, WithheldHeaders, WorkerCount, XdsControlPlane, XdsNode, clean_path, is_in, keep_in_place,
+    trail_name,
 };
 pub use config::{AttributeRewrite, BodyPart, BodyRewrite, CookieRewrite, LocationRewrite};
 pub use config::{Compression, MediaPattern, is_event_stream};

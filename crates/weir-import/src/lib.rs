@@ -18,6 +18,8 @@ mod traefik;
 mod soundness;
 // A config that runs beside the balancer whose config it was.
 pub mod shadow;
+// Networks as other products take them.
+mod networks;
 // A `weir.toml` in the making.
 pub mod document;
 // What became of each statement.
@@ -103,6 +105,19 @@ fn looks_like_nginx(text: &str) -> bool {
     })
 }
 
+/// Takes out what a Weir without HTTP/3 refuses.
+fn without_http3(document: &mut Draft, ledger: &Ledger) {
+    for (_, listener) in document.table(&["listener"]).children_mut() {
+        let Some(from) = listener.origin_of("http3").or(listener.origin()).filter(|_| listener.has("http3"))
+        else {
+            continue;
+        };
+        listener.remove("http3");
+        let difference = "this Weir was built without the feature `http3`: clients use HTTP/2 and HTTP/1.1";
+        ledger.approximated_after_all(from, difference);
+    }
+}
+
 /// Imports the files `names` (HAProxy and Traefik take several, in this order; the others one).
 ///
 /// # Errors
@@ -123,6 +138,9 @@ pub fn import(
         let message = format!("nothing of it is understood as a file of {}", format.product());
         let at = ledger.first().map(|first| ledger.position(first));
         return Err(ImportError { at, message });
+    }
+    if !files.has_http3() {
+        without_http3(&mut document, &ledger);
     }
     let (toml, origins) = soundness::make_sound(&mut document, &ledger, files);
     let origins = origins.into_iter().map(|statement| statement.map(|id| ledger.position(id))).collect();

@@ -122,6 +122,16 @@ const OF_CGI: [&str; 22] = [
 
 use DifferenceVerdict::{Deliberate, Equal};
 
+/// Whether a script of FastCGI is not told by the original what was asked for (`REQUEST_URI`), while the rest of its line is the same.
+fn is_untold(case: &DifferenceCase<'_>) -> bool {
+    let [theirs, ours] = [case.theirs, case.ours].map(|side| side.seen.first());
+    let (Some(theirs), Some(ours)) = (theirs, ours) else { return false };
+    let ends = |line: &str| -> Option<(String, String)> {
+        Some((line.split(' ').next()?.to_owned(), line.rsplit(' ').next()?.to_owned()))
+    };
+    theirs.protocol == "fastcgi" && theirs.line.contains("  ") && ends(&theirs.line) == ends(&ours.line)
+}
+
 /// All rules; the first that applies decides.
 pub(crate) const RULES: &[DifferenceRule] = &[
     rule("names", Equal, |case| {
@@ -154,6 +164,13 @@ pub(crate) const RULES: &[DifferenceRule] = &[
             || case.is(&["field location"])
                 && without_signs(&case.difference.original) == without_signs(&case.difference.weir)
             || case.is(&["body"]) && (case.target.ends_with('?') || echoed(case.theirs) == echoed(case.ours))
+    }),
+    rule("script-slashes", Equal, |case| {
+        let single = |text: &str| text.replace("//", "/");
+        let is_fastcgi = case.theirs.seen.iter().any(|seen| seen.protocol == "fastcgi");
+        case.is(&["request line", "header SCRIPT_FILENAME"])
+            && is_fastcgi
+            && single(&case.difference.original) == single(&case.difference.weir)
     }),
     rule("types", Equal, |case| {
         let known =
@@ -224,6 +241,7 @@ pub(crate) const RULES: &[DifferenceRule] = &[
         ];
         let name = case.difference.aspect.strip_prefix("header ").unwrap_or_default();
         (case.is(&told) || OF_CGI.contains(&name)) && case.is_only_weir()
+            || case.is(&["request line", "body"]) && is_untold(case)
     }),
     rule("cgi", Deliberate, |case| {
         let name = case.difference.aspect.strip_prefix("header HTTP_").unwrap_or_default();

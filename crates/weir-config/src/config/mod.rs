@@ -52,7 +52,7 @@ pub use certificates::internal::{INTERNAL_DOMAINS, INTERNAL_NETWORKS, InternalAu
 pub(crate) use certificates::internal::{is_internal_address, is_internal_name};
 pub(crate) use certificates::tls::versions_without_suite;
 pub use certificates::tls::{
-    CertificateSource, CipherSuite, InternalSource, KeyExchangeGroup, ListenerTls, TlsVersion,
+    CertificateSource, CipherSuite, InternalSource, KeyExchangeGroup, ListenerTls, TlsVersion, UnknownNames,
 };
 pub(crate) use checked::FoundFaults;
 pub use checked::{Checked, CheckedParts};

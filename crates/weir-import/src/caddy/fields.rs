@@ -15,6 +15,8 @@ pub(super) struct FieldChange<'s> {
     pub(super) value: String,
     /// The condition, as far as the requests of the route do not say it.
     pub(super) when: Option<String>,
+    /// Whether it is for what servers answer, and not for answers of the proxy itself.
+    pub(super) of_servers: bool,
     /// What its directive is for, where the condition says just that.
     pub(super) matched: Option<CaddyMatch>,
     pub(super) from: &'s Statement,
@@ -155,7 +157,8 @@ fn remove<'s>(name: &str, when: Option<String>, from: &'s Statement, request: &m
     let is_field = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
     if is_field && name != "host" {
         let kind = FieldChangeKind::Remove;
-        request.push(FieldChange { kind, name, value: String::new(), when, matched: None, from });
+        let value = String::new();
+        request.push(FieldChange { kind, name, value, when, of_servers: false, matched: None, from });
     }
 }
 
@@ -197,7 +200,8 @@ fn change<'s>(
         replace_earlier(&name, when, list);
     }
     let when = when.map(str::to_owned);
-    list.push(FieldChange { kind, name, value, when, matched: None, from: line.statement });
+    let from = line.statement;
+    list.push(FieldChange { kind, name, value, when, of_servers: false, matched: None, from });
     Ok(())
 }
 
@@ -212,7 +216,8 @@ fn set_default<'s>(
     let missing = format!("!has(response.header[\"{name}\"])");
     let when = Some(when.map_or(missing.clone(), |when| format!("({when}) && {missing}")));
     let kind = FieldChangeKind::Set;
-    list.push(FieldChange { kind, name, value, when, matched: None, from: line.statement });
+    let from = line.statement;
+    list.push(FieldChange { kind, name, value, when, of_servers: false, matched: None, from });
     Ok(())
 }
 
@@ -242,7 +247,9 @@ pub(super) fn set(route: &mut DraftTable, key: &str, changes: &[FieldChange<'_>]
         }
     }
     let is_response = key == "response_headers";
-    let values: Vec<TomlValue> = tables.iter().map(|(when, list)| table(*when, list, is_response)).collect();
+    let of_servers = |list: &[&FieldChange<'_>]| is_response && list.iter().any(|change| change.of_servers);
+    let values: Vec<TomlValue> =
+        tables.iter().map(|(when, list)| table(*when, list, (is_response, of_servers(list)))).collect();
     let Some(first) = changes.first() else { return };
     match values.as_slice() {
         [one] => route.set(key, one.clone(), first.from),
@@ -252,11 +259,18 @@ pub(super) fn set(route: &mut DraftTable, key: &str, changes: &[FieldChange<'_>]
 
 /// Whether a table, which removes, then sets, then adds, says the same as the changes one after the other.
 fn fits(list: &[&FieldChange<'_>], change: &FieldChange<'_>) -> bool {
-    list.iter().all(|known| known.name != change.name)
+    list.iter().all(|known| known.name != change.name && known.of_servers == change.of_servers)
 }
 
-fn table(when: Option<&str>, changes: &[&FieldChange<'_>], is_response: bool) -> TomlValue {
+fn table(
+    when: Option<&str>,
+    changes: &[&FieldChange<'_>],
+    (is_response, of_servers): (bool, bool),
+) -> TomlValue {
     let mut entries: Vec<(String, TomlValue)> = Vec::new();
+    if of_servers {
+        entries.push(("from".to_owned(), "server".into()));
+    }
     // Failures have such fields only where that is said.
     if is_response && changes.iter().any(|change| matches!(change.name.as_str(), "cache-control" | "expires"))
     {

@@ -19,6 +19,7 @@ mod address;
 mod options;
 mod words;
 mod matchers;
+mod variables;
 mod placeholders;
 mod parse;
 
@@ -39,7 +40,8 @@ pub(crate) fn translate(
 ) -> Result<Draft, ImportError> {
     let mut draft = Draft::default();
     let Some(name) = names.first() else { return Ok(draft) };
-    let text = parse::parse(name, files, ledger)?;
+    let mut text = parse::parse(name, files, ledger)?;
+    variables::replace(&mut text.sites, &mut draft, ledger);
     let options = match &text.options {
         Some(statement) => options::read(statement, &mut draft, ledger),
         None => CaddyOptions::default(),
@@ -59,7 +61,7 @@ fn networks(words: &[&str]) -> Result<Vec<String>, String> {
                 if address.parse::<std::net::IpAddr>().is_err() || bits.parse::<u8>().is_err() {
                     return Err(format!("`{word}` is no network"));
                 }
-                vec![word.to_owned()]
+                vec![crate::networks::network(word)]
             }
         };
         networks.extend(own);

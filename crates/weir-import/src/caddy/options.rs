@@ -12,6 +12,8 @@ pub(super) struct CaddyOptions {
     pub(super) has_automatic_https: bool,
     pub(super) has_redirects: bool,
     pub(super) has_local_certificates: bool,
+    /// Versions of HTTP: `h1`, `h2`, `h2c`, `h3`.
+    pub(super) protocols: Vec<String>,
     pub(super) acme: Vec<(String, TomlValue)>,
     pub(super) trusted_proxies: Vec<String>,
     pub(super) client_address_header: Option<String>,
@@ -29,6 +31,7 @@ impl Default for CaddyOptions {
             has_automatic_https: true,
             has_redirects: true,
             has_local_certificates: false,
+            protocols: ["h1", "h2", "h3"].map(str::to_owned).to_vec(),
             acme: Vec::new(),
             trusted_proxies: Vec::new(),
             client_address_header: None,
@@ -129,6 +132,11 @@ impl CaddyOptions {
         true
     }
 
+    /// Whether clients may speak a version of HTTP.
+    pub(super) fn speaks(&self, protocol: &str) -> bool {
+        self.protocols.iter().any(|known| known == protocol)
+    }
+
     fn servers(&mut self, statement: &Statement, ledger: &Ledger) {
         let words = arguments(ledger, statement);
         match (statement.name(), words.as_slice()) {
@@ -149,8 +157,11 @@ impl CaddyOptions {
                     .approximated(statement, "the limit is `limits.head_size`, 32 KiB and at most 1 MiB");
             }
             ("protocols", protocols) if protocols.contains(&"h1") => {
-                let difference = "HTTP/1 and, with TLS, HTTP/2 are spoken; an import does not switch HTTP/3 on: `http3` of a listener does";
-                return ledger.approximated(statement, difference);
+                let is_known = |name: &&str| matches!(*name, "h1" | "h2" | "h2c" | "h3");
+                if !protocols.iter().all(is_known) {
+                    return ledger.unsupported(statement, "versions of HTTP are `h1`, `h2`, `h2c` and `h3`");
+                }
+                self.protocols = protocols.iter().map(|name| (*name).to_owned()).collect();
             }
             ("timeouts", []) => {
                 for child in statement.children() {

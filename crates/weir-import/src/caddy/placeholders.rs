@@ -1,5 +1,8 @@
 //! Caddy's placeholders in the words of Weir.
 
+/// How a placeholder begins that stands for a map of the result.
+pub(super) const MAP_PREFIX: &str = "http.weir.map.";
+
 /// A text with placeholders.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PlaceholderText {
@@ -107,6 +110,9 @@ fn known(name: &str) -> Option<String> {
         "http.request.tls.server_name" => "{tls.server_name}",
         "tls_cipher" | "http.request.tls.cipher_suite" => "{tls.cipher_suite}",
         _ => {
+            if let Some(map) = name.strip_prefix(MAP_PREFIX) {
+                return Some(format!("{{map.{map}}}"));
+            }
             // It is read when Weir reads its config.
             if let Some(variable) = name.strip_prefix("env.") {
                 return Some(format!("${{{variable}:-}}"));

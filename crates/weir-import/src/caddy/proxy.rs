@@ -433,7 +433,9 @@ fn header<'s>(statement: &'s Statement, ledger: &Ledger, route: &mut ProxyRoute<
         '+' => FieldChangeKind::Add,
         _ => FieldChangeKind::Set,
     };
-    let change = FieldChange { kind, name, value, when: None, matched: None, from: statement };
+    let of_servers = !is_request && kind != FieldChangeKind::Remove;
+    let from = statement;
+    let change = FieldChange { kind, name, value, when: None, of_servers, matched: None, from };
     if is_request {
         route.request.push(change);
     } else {

@@ -6,6 +6,9 @@ use super::words::{arguments, behind_matcher};
 use crate::document::{DraftTable, TomlValue};
 use crate::source::Statement;
 
+/// The list that closes connections.
+pub(super) const ABORTED: &str = "aborted";
+
 /// Adds the route of an answer; whether there is one.
 pub(super) fn answer<'s>(
     builder: &mut RouteBuilder<'s, '_>,
@@ -13,19 +16,25 @@ pub(super) fn answer<'s>(
     scope: &RouteScope<'s>,
 ) -> bool {
     let words = behind_matcher(builder.ledger, statement);
+    if statement.name() == "abort" {
+        builder.ledger.exact(statement);
+        builder.push(scope, statement, |route: &mut DraftTable| {
+            // The list closes the connection before this is sent.
+            route.set_plain("lists", vec![ABORTED]);
+            route.set_plain("respond", TomlValue::inline([("status", 403_i64.into())]));
+        });
+        return true;
+    }
     let action = match statement.name() {
         "redir" => redirect(&words),
         "respond" => respond(&words, statement, builder),
-        "error" => error(&words),
-        _ => Err("Weir closes no connection without a response: `respond` with 4xx is near".to_owned()),
+        _ => error(&words),
     };
     let (key, value) = match action {
         Ok(action) => action,
         Err(why) => {
             builder.ledger.unsupported(statement, &why);
-            // A request that was to be refused is refused.
-            let status = i64::from(if statement.name() == "abort" { 403_i16 } else { 500 });
-            ("respond", TomlValue::inline([("status", status.into())]))
+            ("respond", TomlValue::inline([("status", 500_i64.into())]))
         }
     };
     builder.ledger.exact(statement);

@@ -169,6 +169,8 @@ impl<'s> RouteBuilder<'s, '_> {
             "respond" | "redir" | "error" | "abort" => responses::answer(self, statement, &own),
             // Of the site as a whole.
             "tls" | "log" | "bind" | "handle_errors" => return DirectiveOutcome::GoesOn,
+            // Its names have been replaced.
+            "map" | "vars" if self.ledger.is_settled(statement) => return DirectiveOutcome::GoesOn,
             name => {
                 refuse_whole(statement, advice(name), self.ledger);
                 return self.unsaid(statement, matcher.clone(), scope);

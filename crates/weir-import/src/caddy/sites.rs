@@ -6,6 +6,7 @@ use super::address::{SiteAddress, SiteHostKind};
 use super::logs;
 use super::matchers::{CaddyMatch, path_expression};
 use super::options::{CaddyOptions, refuse_whole};
+use super::responses::ABORTED;
 use super::scope::{CaddyUpstreams, RouteBuilder};
 use super::words::arguments;
 use crate::document::{Draft, DraftTable, TomlValue, order};
@@ -123,7 +124,7 @@ pub(super) fn translate<'s>(
             (80, false) => "http".to_owned(),
             (port, _) => format!("port-{port}"),
         };
-        listener.write(&name, port, options, draft);
+        listener.write(&name, port, options, draft, ledger);
     }
     for (name, table) in upstreams.known {
         *draft.table(&["upstream", &name]) = table;
@@ -435,7 +436,7 @@ impl<'s> ListenerDraft<'s> {
         }
     }
 
-    fn write(self, name: &str, port: u16, options: &CaddyOptions, draft: &mut Draft) {
+    fn write(self, name: &str, port: u16, options: &CaddyOptions, draft: &mut Draft, ledger: &Ledger) {
         let Some(origin) = self.origin else { return };
         let table = draft.table(&["listener", name]);
         *table = DraftTable::silently_of(origin);
@@ -448,11 +449,12 @@ impl<'s> ListenerDraft<'s> {
         };
         match addresses.as_slice() {
             [one] => table.set_beside("address", one.as_str(), origin),
-            _ => table.set_beside("address", addresses, origin),
+            _ => table.set_beside("address", addresses.clone(), origin),
         }
         if let Some(tls) = self.tls_value(options) {
             table.set_beside("tls", tls, origin);
         }
+        self.protocols(options, &addresses, table, origin, ledger);
         let own = self.trusted_proxies.iter().filter(|network| !options.trusted_proxies.contains(network));
         let trusted: Vec<String> = options.trusted_proxies.iter().chain(own).cloned().collect();
         if !trusted.is_empty() {
@@ -486,7 +488,44 @@ impl<'s> ListenerDraft<'s> {
             table.set_plain("upstream", upstream);
             return;
         }
+        let aborts = routes.iter().any(|route| route.has("lists"));
         routes.into_iter().for_each(|route| table.push_table("route", route));
+        if aborts {
+            let list = draft.table(&["list", ABORTED]);
+            list.set_plain("action", "close");
+            // Of clients on Unix sockets as well, which have no address.
+            list.set_plain("when", "true");
+        }
+    }
+
+    /// The versions of HTTP. Caddy tells clients of HTTP/3 for thirty days, unless a site says something else.
+    fn protocols(
+        &self,
+        options: &CaddyOptions,
+        addresses: &[String],
+        table: &mut DraftTable,
+        origin: &Statement,
+        ledger: &Ledger,
+    ) {
+        match (self.has_tls, options.speaks("h2"), options.speaks("h2c")) {
+            (true, false, _) => table.table("http2").set_plain("enabled", false),
+            (false, _, true) => table.table("http2").set_plain("prior_knowledge", "allowed"),
+            _ => {}
+        }
+        let has_port = addresses.iter().any(|address| !address.starts_with("unix:"));
+        if !self.has_tls || !options.speaks("h3") || !has_port {
+            return;
+        }
+        let says =
+            |route: &DraftTable| route.text_of("response_headers").to_ascii_lowercase().contains("alt-svc");
+        let own = self.routes.iter().filter(|route| says(route)).count();
+        if own > 0 && own < self.routes.len() {
+            let difference = "responses of the other routes do not tell of HTTP/3 (`Alt-Svc`), since some here have a field of their own";
+            ledger.approximated(origin, difference);
+        }
+        let age = if own > 0 { "0s" } else { "30d" };
+        let keys = TomlValue::inline([("alt_svc_max_age", age.into())]);
+        table.set_beside("http3", keys, origin);
     }
 
     fn tls_value(&self, options: &CaddyOptions) -> Option<TomlValue> {

@@ -177,6 +177,11 @@ impl DraftTable {
         self.origin
     }
 
+    /// The statement that a key comes from.
+    pub(crate) fn origin_of(&self, key: &str) -> Option<StatementId> {
+        self.entries.iter().find(|entry| entry.key == key)?.origin
+    }
+
     /// Changes all texts in it, at any depth; `change` gets the key.
     pub fn change_texts(&mut self, change: &impl Fn(&str, &str) -> Option<String>) {
         for entry in &mut self.entries {
@@ -274,6 +279,13 @@ impl DraftTable {
     pub(crate) fn set_by(&mut self, key: &str, value: impl Into<TomlValue>, from: StatementId) {
         self.put(key, Item::Value(value.into()), None);
         self.entries.iter_mut().filter(|entry| entry.key == key).for_each(|entry| entry.origin = Some(from));
+    }
+
+    /// Puts another value in place of what a key has, which comes from the same statement.
+    pub(crate) fn replace_value(&mut self, key: &str, value: TomlValue) {
+        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.key == key) {
+            entry.item = Item::Value(value);
+        }
     }
 
     /// Adds a text to a list that is there.

@@ -309,9 +309,9 @@ fn old_or_foreign(name: &str) -> Option<LeftOverVerdict> {
         "tcp-response" | "tcp-request" => {
             Unsupported("connections have `lists` and `limited_by` of the listener")
         }
-        "quic-initial" => {
-            Unsupported("an import does not switch HTTP/3 on, and its first packets have no rules")
-        }
+        "quic-initial" => Unsupported(
+            "first packets of HTTP/3 have no rules: `connections_per_client_rate` and lists bound clients",
+        ),
         _ => return None,
     })
 }

@@ -107,6 +107,18 @@ impl<'s> Keys<'s> {
         self.entries.retain(|entry| entry.path[0] != key);
     }
 
+    /// Whether what a key says has a text in it, be it in capital letters.
+    pub(super) fn names(&self, key: &str, text: &str) -> bool {
+        self.print(key).to_ascii_lowercase().contains(text)
+    }
+
+    /// Puts another value in place of what a key has, which comes from the same line.
+    pub(super) fn replace(&mut self, key: &str, value: TomlValue) {
+        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.path == [key]) {
+            entry.value = value;
+        }
+    }
+
     /// Takes out what a path has.
     pub(super) fn remove_path(&mut self, path: &str) {
         let path: Vec<&str> = path.split('.').collect();

@@ -23,12 +23,15 @@ pub(super) struct GlobalFacts<'s> {
     pub(super) bind_defaults: Vec<&'s Statement>,
     /// Whether a rule calls a script.
     pub(super) calls_scripts: bool,
+    /// `no-quic`.
+    pub(super) has_no_quic: bool,
     /// Certificates of `crt-store` sections.
     pub(super) stores: CertificateStores,
 }
 
 /// Lines without a meaning here, with the reason.
-const MEANINGLESS: [(&str, &str); 43] = [
+const MEANINGLESS: [(&str, &str); 44] = [
+    ("limited-quic", "HTTP/3 of Weir needs nothing of OpenSSL"),
     ("debug", "Weir's own log has a level: `log.level`"),
     ("daemon", "a service manager starts Weir, which stays in the foreground"),
     ("master-worker", "a service manager starts Weir, and a reload keeps the process"),
@@ -74,7 +77,7 @@ const MEANINGLESS: [(&str, &str); 43] = [
     ("server-state-base", "there is one file of state: `discovery.state_file`"),
 ];
 
-const UNSUPPORTED: [(&str, &str); 13] = [
+const UNSUPPORTED: [(&str, &str); 12] = [
     (
         "lua-load",
         "Weir runs no scripts: routes, `vars`, maps, lists and `forward_auth` do most of what they are for",
@@ -105,7 +108,6 @@ const UNSUPPORTED: [(&str, &str); 13] = [
         "`connections_per_client_rate` of a listener bounds clients; there is no rate for the process",
     ),
     ("maxcomprate", "`process.compression_time` bounds what compression takes"),
-    ("limited-quic", "an import does not switch HTTP/3 on: `http3` of a listener does"),
 ];
 
 /// Translates `global`.
@@ -177,6 +179,7 @@ impl<'s> GlobalFacts<'s> {
         match line.name() {
             "ca-base" => self.ca_base = words.text(),
             "crt-base" => self.crt_base = words.text(),
+            "no-quic" => self.has_no_quic = true,
             "ssl-server-verify" => self.verify_none = words.text() == Some("none"),
             "spread-checks" => {
                 self.jitter =

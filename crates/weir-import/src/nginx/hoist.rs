@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::quic;
 use crate::document::{Draft, DraftTable};
 
 /// Keys of all routes that mean the same on the listener.
@@ -43,7 +44,8 @@ const OUTSIDE_OF_BLOCKS: [&str; 8] =
     ["rewrite", "redirect", "respond", "then", "strip_prefix", "replace_prefix", "replace_regex", "servers"];
 
 /// What two listeners with the same routes have of their own.
-const OF_LISTENER: [&str; 7] = ["address", "tls", "http2", "proxy_protocol", "use", "backlog", "rewrite"];
+const OF_LISTENER: [&str; 8] =
+    ["address", "tls", "http2", "http3", "proxy_protocol", "use", "backlog", "rewrite"];
 
 /// Blocks that are made at most, and how many beginnings of one are tried.
 const BLOCKS_MAX: usize = 12;
@@ -102,6 +104,7 @@ fn to_listener(listener: &mut DraftTable) {
         }
     }
     body_size(&mut routes, listener);
+    quic::without_second_field(listener);
     routes.into_iter().for_each(|route| listener.push_table("route", route));
 }
 

@@ -39,11 +39,8 @@ impl<'s> NginxListen<'s> {
         }
     }
 
-    /// Reads a statement; `None` where it is no address of HTTP over TCP, which is said in the account.
+    /// Reads a statement; `None` where it is no address, which is said in the account.
     pub(super) fn read(ledger: &'s Ledger, statement: &'s Statement) -> Option<Self> {
-        if is_quic(statement) {
-            return None;
-        }
         let mut words = ledger.words(statement);
         let Some(written) = words.text() else {
             ledger.unsupported(statement, "`listen` without an address");
@@ -123,30 +120,8 @@ impl<'s> NginxListen<'s> {
     }
 }
 
-/// Whether an address is one of HTTP/3.
-pub(super) fn is_quic(statement: &Statement) -> bool {
-    statement.name() == "listen" && statement.words.iter().skip(2).any(|word| word.text == "quic")
-}
-
-/// What becomes of addresses of HTTP/3 in a server: clients use the others, unless there are none.
-pub(super) fn settle_quic(ledger: &Ledger, listens: &[&Statement]) {
-    let has_others = listens.iter().any(|one| !is_quic(one));
-    for statement in listens.iter().filter(|one| is_quic(one)) {
-        if has_others {
-            ledger.words(statement).rest();
-            ledger.approximated(statement, WITHOUT_HTTP3);
-        } else {
-            ledger
-                .unsupported(statement, "HTTP/3 is beside TLS on the same port: add `listen ... ssl`, and write `http3 = {}` for the listener");
-        }
-    }
-}
-
-/// What becomes of HTTP/3.
-pub(super) const WITHOUT_HTTP3: &str = "an import does not switch HTTP/3 on (`http3 = {}` of the listener does): clients are not told of it (`Alt-Svc`), and use HTTP/2 and HTTP/1.1";
-
 /// An address as Weir writes it.
-fn address(written: &str, dual: bool) -> Result<String, String> {
+pub(super) fn address(written: &str, dual: bool) -> Result<String, String> {
     if let Some(path) = written.strip_prefix("unix:") {
         return Ok(format!("unix:{path}"));
     }

@@ -3,6 +3,7 @@
 use super::arrange::{self, ArrangedServer};
 use super::leaves::{features, tls};
 use super::locations::NginxMatcher;
+use super::quic;
 use super::rewrite::NginxTest;
 use super::routes::{self, ServerRoutes};
 use super::scope::Scope;
@@ -12,7 +13,7 @@ use crate::source::Statement;
 
 /// Makes listeners of servers.
 pub(super) fn translate<'s>(scope: &Scope<'s>, draft: &mut Draft, servers: &[NginxServer<'s>]) {
-    let groups = servers::groups(servers);
+    let groups = servers::groups(scope, servers);
     let mut names: Vec<String> = Vec::new();
     for (at, group) in groups.iter().enumerate() {
         let name = name(group, &groups, &names);
@@ -70,7 +71,11 @@ fn listener<'s>(
             tls::apply(&inner, draft, &mut table);
         }
     }
+    if group.tls {
+        tls::refuse_names(&server_scope(scope, default), &mut table);
+    }
     http2(scope, group, servers, &mut table);
+    quic::write(&server_scope(scope, default), group, &mut table);
     routes_of(scope, draft, group, servers, &mut table);
     table
 }
@@ -109,7 +114,9 @@ fn proxy_protocol<'s>(
     if from.is_empty() {
         from = vec!["0.0.0.0/0".to_owned(), "::/0".to_owned()];
     }
-    let from = from.into_iter().map(|one| if one == "unix:" { "unix".to_owned() } else { one });
+    let from = from
+        .into_iter()
+        .map(|one| if one == "unix:" { "unix".to_owned() } else { crate::networks::network(&one) });
     table.table("proxy_protocol").set("from", TomlValue::from(from.collect::<Vec<_>>()), statement);
 }
 
@@ -156,6 +163,7 @@ fn routes_of<'s>(
         }
         let mut inner = server_scope(scope, server);
         inner.has_tls = Some(group.tls);
+        inner.is_default = is_default;
         // What no location takes has pages and fields, too; directives alone have to be of something.
         let has_location = server.block.iter().any(|one| one.name() == "location");
         let is_always = |one: &&Statement| one.words.iter().skip(3).any(|word| word.text == "always");

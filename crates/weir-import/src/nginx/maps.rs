@@ -232,7 +232,7 @@ fn geo(scope: &Scope<'_>, statement: &Statement) -> DraftTable {
                 ledger.exact(child);
             }
             network => {
-                table.table("network").set(network, value, child);
+                table.table("network").set(&crate::networks::network(network), value, child);
                 ledger.exact(child);
             }
         }

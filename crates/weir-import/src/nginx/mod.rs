@@ -13,6 +13,7 @@ mod locations;
 mod leaves;
 mod maps;
 mod servers;
+mod quic;
 mod listen;
 mod rewrite;
 mod regexes;

@@ -163,7 +163,7 @@ fn own_fallbacks(routes: &mut [RouteDraft]) {
         let is_own = to.starts_with(prefix.as_str())
             && files.has("root")
             && !route.table.has("upstream")
-            && route.test == NginxTest::Known(true)
+            && (route.test == NginxTest::Known(true) || !route.test.to_string().contains("path"))
             && !routes.iter().any(is_other);
         is_own.then(|| to.to_owned())
     };
@@ -527,6 +527,10 @@ fn split<'s>(way: NginxWay<'s>, block: &'s [Statement]) -> Vec<NginxWay<'s>> {
 /// `if ($host ~* ^www\.(.*)$) { ... $1 ... }`: Weir redirects to hosts that are written out, so one way for each name of the server.
 fn by_bare_host<'s>(way: NginxWay<'s>, server: &NginxServer<'s>) -> Vec<NginxWay<'s>> {
     let (NginxWayEnd::Return(_) | NginxWayEnd::Rewritten) = way.end else { return vec![way] };
+    let groups = groups_of_host(&way);
+    if groups.is_empty() {
+        return vec![way];
+    }
     let pattern = ["^www\\.(.*)$", "^www\\.(.+)$", "^www\\.(.*)", "^www\\.(.+)"];
     let test = way.test.to_string();
     if !pattern.iter().any(|one| test.contains(one))
@@ -541,11 +545,31 @@ fn by_bare_host<'s>(way: NginxWay<'s>, server: &NginxServer<'s>) -> Vec<NginxWay
     let fixed = bare.into_iter().map(|name| {
         let mut way = way.clone();
         way.test = NginxTest::text(format!("host == \"www.{name}\""));
-        way.fix_maps("host_1", name);
+        groups.iter().for_each(|group| way.fix_maps(group, name));
         way
     });
     let ways: Vec<NginxWay<'s>> = fixed.collect();
-    if ways.is_empty() { vec![way] } else { ways }
+    if ways.is_empty() {
+        return vec![way];
+    }
+    let takes_others = way.scope.is_default || !server.names.wildcards.is_empty() || server.names.has_tests();
+    if let (true, Some(statement)) = (takes_others, server.names.statement) {
+        let difference = "of hosts that begin with `www.`, those are redirected that are written out here or without it, and others that come to this server are not";
+        way.scope.ledger.approximated(statement, difference);
+    }
+    ways
+}
+
+/// The maps of groups of an expression on the host that the answer or the rewrite of a way names.
+fn groups_of_host(way: &NginxWay<'_>) -> Vec<String> {
+    let mut texts: Vec<String> = way.rewrites.iter().map(|rule| rule.replacement.clone()).collect();
+    if let NginxWayEnd::Return(statement) = way.end {
+        let words = statement.words.iter().skip(1);
+        texts.extend(words.filter_map(|word| super::variables::template(&way.scope, &word.text).ok()));
+    }
+    let made = way.scope.made_maps().into_iter().filter(|(_, map)| map.text("source") == Some("{host}"));
+    let is_used = |name: &String| texts.iter().any(|text| text.contains(&format!("{{map.{name}}}")));
+    made.map(|(name, _)| name).filter(is_used).collect()
 }
 
 /// What a way does, and all else that holds there.
@@ -648,6 +672,9 @@ fn content<'s>(
         return;
     };
     passes::pass(scope, draft, table, pass);
+    if let Some(missing) = &way.without_file {
+        super::scripts::without_file(scope, pass, missing, table);
+    }
     let has_folder = table.has("files")
         || table.get_table("fastcgi").is_some_and(|own| own.has("root") || own.text("script") == Some(""));
     if pass.name() == "fastcgi_pass" && table.has("upstream") && !has_folder {

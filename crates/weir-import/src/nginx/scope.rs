@@ -24,6 +24,8 @@ pub(super) struct Scope<'s> {
     in_condition: bool,
     /// Whether clients come by TLS, where that is known.
     pub(super) has_tls: Option<bool>,
+    /// Whether it is in the default server of its address, which has the requests of all other hosts.
+    pub(super) is_default: bool,
     variables: Rc<BTreeMap<String, NginxVariable>>,
     declared: Rc<Declared<'s>>,
 }
@@ -102,6 +104,7 @@ impl<'s> Scope<'s> {
             is_rewritten: false,
             is_surely_rewritten: false,
             has_tls: None,
+            is_default: false,
             in_condition: false,
             variables: Rc::default(),
             declared: Rc::new(declared),

@@ -58,6 +58,38 @@ pub(super) fn tried(scope: &Scope<'_>, pass: &Statement, statement: &Statement, 
     scope.ledger.approximated(statement, "files of the folder that are no scripts are sent as they are");
 }
 
+/// `if (!-f $request_filename)` in a location that hands requests over: a script can be asked for, and nothing else.
+pub(super) fn without_file(
+    scope: &Scope<'_>,
+    pass: &Statement,
+    (to, statement): &(String, &Statement),
+    table: &mut DraftTable,
+) {
+    let fastcgi = table.get_table("fastcgi").filter(|_| pass.name() == "fastcgi_pass" && to == "=404");
+    if fastcgi.is_some_and(|own| !own.has("script") && !own.has("split_path")) {
+        table.table("fastcgi").remove("check_script");
+        if table.get_table("fastcgi").is_some_and(DraftTable::is_empty) {
+            table.remove("fastcgi");
+        }
+        if !statement.words.iter().any(|word| word.text.contains("$fastcgi_script_name")) {
+            let difference =
+                "a path that goes on behind a script runs that script, where there is no such file for nginx";
+            scope.ledger.approximated(statement, difference);
+        }
+        return;
+    }
+    let advice = "a condition cannot ask for files where a server answers: use `files` with `fallback` to a route of that server";
+    scope.ledger.unsupported(statement, advice);
+    statement
+        .children()
+        .iter()
+        .for_each(|child| scope.ledger.unsupported(child, "the `if` around it is not supported"));
+    // What is refused stays so.
+    if to.starts_with('=') {
+        super::actions::unavailable(statement, table);
+    }
+}
+
 /// Folders whose index is a script, which `location ~ \.php$` runs in nginx: here the route of the files runs it.
 pub(super) fn of_folders<'s>(scope: &Scope<'s>, draft: &mut Draft, table: &mut DraftTable) {
     let Some(files) = table.get_table("files") else { return };

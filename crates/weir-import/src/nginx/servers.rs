@@ -1,6 +1,7 @@
 //! `server`: where it listens, for which names, and which servers share an address.
 
-use super::listen::{self, NginxListen};
+use super::listen::NginxListen;
+use super::quic::{self, QuicListen};
 use super::regexes::NginxPattern;
 use super::rewrite::NginxTest;
 use super::scope::{NginxVariable, Scope};
@@ -14,6 +15,7 @@ pub(super) struct NginxServer<'s> {
     pub(super) statement: Option<&'s Statement>,
     pub(super) block: &'s [Statement],
     pub(super) listens: Vec<NginxListen<'s>>,
+    pub(super) quic: Vec<QuicListen<'s>>,
     pub(super) names: ServerNames<'s>,
 }
 
@@ -39,6 +41,8 @@ pub(super) struct ListenerGroup<'s> {
     pub(super) tls: bool,
     pub(super) http2: bool,
     pub(super) proxy_protocol: bool,
+    /// The address of HTTP/3 beside.
+    pub(super) http3: Option<&'s Statement>,
     /// Indexes of servers, in their order.
     pub(super) servers: Vec<usize>,
     pub(super) default: usize,
@@ -49,9 +53,9 @@ impl<'s> NginxServer<'s> {
     pub(super) fn read(ledger: &'s Ledger, statement: &'s Statement) -> Self {
         let block = statement.children();
         let written: Vec<&Statement> = block.iter().filter(|one| one.name() == "listen").collect();
+        let of_tcp = written.iter().filter(|one| !quic::is_quic(one));
         let mut listens: Vec<NginxListen<'_>> =
-            written.iter().filter_map(|one| NginxListen::read(ledger, one)).collect();
-        listen::settle_quic(ledger, &written);
+            of_tcp.filter_map(|one| NginxListen::read(ledger, one)).collect();
         if written.is_empty() {
             listens.push(NginxListen::unwritten());
         }
@@ -63,7 +67,8 @@ impl<'s> NginxServer<'s> {
         }
         let names = ServerNames::read(ledger, block);
         ledger.exact(statement);
-        NginxServer { statement: Some(statement), block, listens, names }
+        let quic = quic::listens(block);
+        NginxServer { statement: Some(statement), block, listens, quic, names }
     }
 
     /// What is in no server, as if in one on port 80.
@@ -72,6 +77,7 @@ impl<'s> NginxServer<'s> {
             statement: None,
             block,
             listens: vec![NginxListen { address: ":80".to_owned(), ..NginxListen::unwritten() }],
+            quic: Vec::new(),
             names: ServerNames::default(),
         }
     }
@@ -178,7 +184,7 @@ impl<'s> ServerNames<'s> {
 }
 
 /// The addresses of all servers, those together that the same servers share.
-pub(super) fn groups<'s>(servers: &[NginxServer<'s>]) -> Vec<ListenerGroup<'s>> {
+pub(super) fn groups<'s>(scope: &Scope<'s>, servers: &[NginxServer<'s>]) -> Vec<ListenerGroup<'s>> {
     let mut groups: Vec<ListenerGroup<'_>> = Vec::new();
     for (index, server) in servers.iter().enumerate() {
         for listen in &server.listens {
@@ -189,6 +195,7 @@ pub(super) fn groups<'s>(servers: &[NginxServer<'s>]) -> Vec<ListenerGroup<'s>> 
                     tls: listen.tls,
                     http2: listen.http2,
                     proxy_protocol: listen.proxy_protocol,
+                    http3: None,
                     servers: vec![index],
                     default: index,
                     listen: listen.clone(),
@@ -196,6 +203,7 @@ pub(super) fn groups<'s>(servers: &[NginxServer<'s>]) -> Vec<ListenerGroup<'s>> 
             }
         }
     }
+    quic::settle(scope, servers, &mut groups);
     let mut joined: Vec<ListenerGroup<'_>> = Vec::new();
     for group in groups {
         match joined.iter_mut().find(|known| known.is_like(&group)) {
@@ -229,7 +237,10 @@ impl<'s> ListenerGroup<'s> {
 
     fn is_like(&self, other: &ListenerGroup<'_>) -> bool {
         let flags = |group: &ListenerGroup<'_>| (group.tls, group.http2, group.proxy_protocol, group.default);
-        flags(self) == flags(other) && self.servers == other.servers && self.listen.keys == other.listen.keys
+        flags(self) == flags(other)
+            && self.http3.is_some() == other.http3.is_some()
+            && self.servers == other.servers
+            && self.listen.keys == other.listen.keys
     }
 
     /// The port, if all addresses have the same.

@@ -6,9 +6,10 @@ use super::{FrontPlan, HOPS_HEADER, ID_HEADER, ROUTE_HEADER, ShadowOptions};
 use crate::document::{Draft, DraftTable, TomlValue};
 
 /// What the front has of the listener: what decides who the client is and how it may speak.
-const OF_CLIENTS: [&str; 12] = [
+const OF_CLIENTS: [&str; 13] = [
     "tls",
     "http2",
+    "http3",
     "proxy_protocol",
     "trusted_proxies",
     "client_address_header",
@@ -28,7 +29,8 @@ const OF_HEADS: [&str; 3] = ["head_size", "target_size", "headers"];
 const HOPS_MAX: usize = 8;
 
 /// Headers that differ between two products on purpose where the config has this.
-const DELIBERATE: [(&str, &[&str]); 2] = [("compression", &["vary"]), ("files", &["accept-ranges", "etag"])];
+const DELIBERATE: [(&str, &[&str]); 3] =
+    [("compression", &["vary"]), ("files", &["accept-ranges", "etag"]), ("http3", &["alt-svc"])];
 
 /// Adds the front of a listener, with both upstreams.
 pub(super) fn add(draft: &mut Draft, plan: &FrontPlan, options: &ShadowOptions) {
@@ -36,7 +38,8 @@ pub(super) fn add(draft: &mut Draft, plan: &FrontPlan, options: &ShadowOptions) 
     let front = free(draft, "listener", &name("front"));
     let old = free(draft, "upstream", &name("old"));
     let copies = free(draft, "upstream", &name("shadow"));
-    let ignored = DELIBERATE.iter().filter(|(key, _)| parts::is_asked(draft, key));
+    let is_asked = |key: &str| parts::is_asked(draft, key) || plan.parts.all.has(key);
+    let ignored = DELIBERATE.iter().filter(|(key, _)| is_asked(key));
     let ignored: Vec<&str> = ignored.flat_map(|(_, names)| names.iter().copied()).collect();
     *draft.table(&["listener", &front]) = front_of(plan, route(options, (&old, &copies), ignored));
     *draft.table(&["upstream", &old]) = old_of(plan);

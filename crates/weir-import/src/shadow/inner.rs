@@ -83,6 +83,8 @@ pub(super) fn hide(draft: &mut Draft, plan: &FrontPlan) {
     let requests = with_change(all.value("request_headers"), "x-weir-mirror", "1");
     let listener = draft.table(&["listener", &plan.listener]);
     OF_SOCKETS.iter().for_each(|key| listener.remove(key));
+    // Datagrams come to the front alone.
+    listener.remove("http3");
     listener.remove("proxy_protocol");
     listener.set_plain("address", plan.socket.as_str());
     listener.table("proxy_protocol").set_plain("from", vec!["unix"]);

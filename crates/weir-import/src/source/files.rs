@@ -22,6 +22,11 @@ pub trait SourceFiles {
     /// What is wrong with a result: the errors of `weir check`, which decides what is a config. They are taken out of it again.
     fn faults(&self, toml: &str) -> Vec<ResultFault>;
 
+    /// Whether the result may have `http3`: a Weir without that feature refuses it.
+    fn has_http3(&self) -> bool {
+        true
+    }
+
     /// The hash of a password of the file, as `crypt(3)` writes it; nothing where none is made.
     fn password_hash(&self, _password: &str, _salt: &str) -> Option<String> {
         None

@@ -27,6 +27,8 @@ pub(super) struct EntryPoint<'s> {
     /// Keys of the listener.
     pub(super) table: DraftTable,
     pub(super) trusts_peers: bool,
+    /// Clients may speak HTTP/3, and the port that they are told of.
+    pub(super) http3: Option<(&'s Statement, Option<i64>)>,
 }
 
 impl<'s> EntryPoint<'s> {
@@ -55,6 +57,7 @@ impl<'s> EntryPoint<'s> {
             ping: None,
             table: DraftTable::default(),
             trusts_peers: false,
+            http3: None,
         }
     }
 
@@ -141,6 +144,10 @@ fn redirects<'s>(points: &mut [EntryPoint<'s>], ledger: &Ledger) {
     }
 }
 
+fn networks(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| crate::networks::network(text)).collect()
+}
+
 impl<'s> EntryPoint<'s> {
     fn part(&mut self, part: &'s Statement, ledger: &Ledger) {
         match key(part).as_str() {
@@ -165,11 +172,7 @@ impl<'s> EntryPoint<'s> {
                 }
                 ledger.exact(part);
             }
-            "http3" => refuse(
-                ledger,
-                part,
-                "an import does not switch HTTP/3 on: write `http3 = {}` for the listener",
-            ),
+            "http3" => self.http3(part, ledger),
             "allowacmebypass" => {
                 is_true(ledger, part);
                 ledger.by_default(part, "Weir answers only the challenges of its own orders");
@@ -180,12 +183,47 @@ impl<'s> EntryPoint<'s> {
         }
     }
 
+    fn http3(&mut self, statement: &'s Statement, ledger: &Ledger) {
+        let mut port = None;
+        for part in statement.children() {
+            if key(part) == "advertisedport" {
+                port = tree::number(ledger, part).filter(|port| *port > 0);
+                ledger.exact(part);
+            }
+        }
+        // `http3: true` is written, too.
+        values(ledger, statement);
+        self.http3 = Some((statement, port));
+    }
+
+    /// Whether its listener speaks HTTP/3: it has TLS 1.3.
+    pub(super) fn write_http3(&self, has_tls: bool, table: &mut DraftTable, ledger: &Ledger) {
+        let Some((statement, port)) = self.http3 else { return };
+        let versions = table.get_table("tls").and_then(|tls| tls.get("versions"));
+        let is_old = versions.is_some_and(|versions| *versions == TomlValue::from(vec!["1.2"]));
+        if !has_tls || is_old {
+            return ledger.approximated(
+                statement,
+                "HTTP/3 has the ports of TLS 1.3: here, clients use HTTP/2 and HTTP/1.1",
+            );
+        }
+        ledger.exact(statement);
+        if let Some(port) = port.filter(|port| port.to_string() != self.port()) {
+            table.set_beside("http3", TomlValue::Inline(Vec::new()), statement);
+            let value = format!("h3=\":{port}\"; ma=2592000");
+            table.table("response_headers").table("set").set_plain("alt-svc", value);
+            return;
+        }
+        let keys = TomlValue::inline([("alt_svc_max_age", "30d".into())]);
+        table.set_beside("http3", keys, statement);
+    }
+
     fn forwarded(&mut self, statement: &'s Statement, ledger: &Ledger) {
         for part in statement.children() {
             match key(part).as_str() {
                 "trustedips" => {
                     self.trusts_peers = true;
-                    self.table.set("trusted_proxies", names(ledger, part), part);
+                    self.table.set("trusted_proxies", networks(&names(ledger, part)), part);
                     ledger.exact(part);
                 }
                 "insecure" if is_true(ledger, part) => {
@@ -222,6 +260,7 @@ impl<'s> EntryPoint<'s> {
             ledger.exact(part);
         }
         if !from.is_empty() {
+            let from = networks(&from);
             self.table.set("proxy_protocol", TomlValue::inline([("from", from.into())]), statement);
         }
         ledger.approximated(statement, "peers of this list have to send the header, and others may not");

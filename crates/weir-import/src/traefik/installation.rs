@@ -41,7 +41,16 @@ pub(super) fn read(statement: &Statement, draft: &mut Draft, ledger: &Ledger) ->
         "ping" => ping(statement, ledger),
         "metrics" => refuse(ledger, statement, "`[admin]` has `/metrics` for Prometheus"),
         "tracing" => refuse(ledger, statement, "see `[traces]`: OpenTelemetry"),
-        "experimental" => refuse(ledger, statement, "Weir has no plugins"),
+        "experimental" => {
+            for part in statement.children() {
+                match key(part).as_str() {
+                    // An entry point says whether it has it.
+                    "http3" if is_true(ledger, part) => ledger.exact(part),
+                    _ => refuse(ledger, part, "Weir has no plugins"),
+                }
+            }
+            ledger.exact(statement);
+        }
         "hostresolver" => refuse(ledger, statement, "hosts are compared as clients send them"),
         "spiffe" => refuse(ledger, statement, "see `tls` of the upstream"),
         "pilot" | "hub" => ignore(ledger, statement, "a service for users of Traefik"),

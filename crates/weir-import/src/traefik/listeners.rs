@@ -215,6 +215,7 @@ impl<'s> ListenerMaker<'s, '_> {
             refused.set_plain("respond", TomlValue::inline([("status", 403_i64.into())]));
             routes = vec![RouterRoute { keys: Vec::new(), table: refused }];
         }
+        point.write_http3(has_tls, &mut table, self.ledger);
         let matchers: Vec<&[(&'static str, TomlValue)]> =
             routes.iter().map(|route| route.keys.as_slice()).collect();
         if order::matters(&matchers) {

@@ -321,7 +321,13 @@ impl<'s> RouterMaker<'s, '_> {
         if let Some((host, from)) = &settings.forward_host {
             table.set_beside("forward_host", literal(host), from);
         }
-        FieldSetting::write(&mut table, "request_headers", &settings.request);
+        match table.has("rewrite") {
+            true => {
+                let request = FieldSetting::behind_rewrite(&settings.request, self.ledger);
+                FieldSetting::write(&mut table, "request_headers", &request);
+            }
+            false => FieldSetting::write(&mut table, "request_headers", &settings.request),
+        }
         FieldSetting::write(&mut table, "response_headers", &settings.response);
         for (page, from) in &settings.error_pages {
             table.push("error_pages", page.clone(), from);

@@ -247,11 +247,11 @@ impl<'s> TraefikTls<'s> {
                     groups(part, tls, ledger);
                     continue;
                 }
-                "snistrict" if is_true(ledger, part) => {
-                    ledger.unsupported(part, "a client without a name, or with one of no certificate, gets the default certificate");
-                    continue;
+                "snistrict" => {
+                    if is_true(ledger, part) {
+                        tls.set("unknown_names", "refused", part);
+                    }
                 }
-                "snistrict" => {}
                 "alpnprotocols" => {
                     values(ledger, part);
                     ledger.approximated(part, "HTTP/2 and HTTP/1.1 are offered");

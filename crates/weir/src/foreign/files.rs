@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use weir_access::PasswordHash;
 use weir_config::CheckedConfig;
+use weir_control::HTTP3;
 use weir_import::{ResultFault, SourceFiles, SourceFormat};
 
 /// The most that is read of one file, which may be a device that never ends; an import takes less.
@@ -51,6 +52,10 @@ impl SourceFiles for ReadFiles {
 
     fn faults(&self, toml: &str) -> Vec<ResultFault> {
         CheckedConfig::faults(toml).into_iter().map(ResultFault::from).collect()
+    }
+
+    fn has_http3(&self) -> bool {
+        HTTP3.is_compiled_in
     }
 
     fn password_hash(&self, password: &str, salt: &str) -> Option<String> {

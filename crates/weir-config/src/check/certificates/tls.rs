@@ -59,6 +59,7 @@ pub(in crate::check) fn check(
         ticket_keys: ticket_keys(text, files, diagnostics),
         session_cache: value.session_cache,
         handshake_rate: value.handshake_rate,
+        unknown_names: value.unknown_names,
         client_certificates: value
             .client_certificates
             .as_ref()

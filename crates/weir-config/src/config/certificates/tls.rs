@@ -65,6 +65,8 @@ pub struct ListenerTls {
     pub session_cache: Option<u32>,
     /// Handshakes that may begin per second.
     pub handshake_rate: Option<u32>,
+    /// What clients get whose server name no certificate is for.
+    pub unknown_names: UnknownNames,
     /// Certificates of clients; `None`: clients are not asked for one.
     pub client_certificates: Option<ClientCertificates>,
     /// The file for the secrets of every connection.
@@ -96,6 +98,17 @@ pub(crate) fn versions_without_suite(
 ) -> impl Iterator<Item = TlsVersion> {
     let has_none = |version: &TlsVersion| !suites.iter().any(|suite| suite.version() == *version);
     versions.iter().copied().filter(has_none)
+}
+
+choice! {
+    /// What a client gets that names no server, or one that no certificate is for.
+    pub enum UnknownNames {
+        /// the default certificate
+        #[default]
+        Default = "default",
+        /// none: the handshake ends with an alert
+        Refused = "refused",
+    }
 }
 
 choice! {

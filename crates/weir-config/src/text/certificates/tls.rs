@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::certificate::{ListenerCertificate, LoadedCertificate};
-use crate::config::{CertificateSource, CipherSuite, KeyExchangeGroup, ListenerTls, TlsVersion};
+use crate::config::{
+    CertificateSource, CipherSuite, KeyExchangeGroup, ListenerTls, TlsVersion, UnknownNames,
+};
 use crate::key::{
     Bounds, ConfigValue, NonEmpty, OneOrMany, Spanned, SpannedTable, TreeReader, ValueKind, choice, section,
 };
@@ -53,6 +55,8 @@ section! {
         session_cache: Option<u32> = 10_000, in 1..=10_000_000, like "nginx `ssl_session_cache`, HAProxy `tune.ssl.cachesize`";
         /// The maximum number of handshakes per second on this listener. Further ones wait, within `timeouts.tls`.
         handshake_rate: Option<u32> = "off", in 1..=1_000_000, like "HAProxy `maxsslrate`";
+        /// What a client gets that names no server (SNI), or one that no certificate is for.
+        unknown_names: UnknownNames = "default", like "nginx `ssl_reject_handshake`, HAProxy `strict-sni`, Traefik `sniStrict`";
         /// Certificates of clients. Without it, clients are not asked for one.
         client_certificates: SpannedTable<ClientCertificatesText> = optional, like "nginx `ssl_verify_client`, HAProxy `verify`";
         /// A file for the secrets of every connection, to decrypt captured traffic with Wireshark (`SSLKEYLOGFILE` in other programs; Weir
@@ -79,6 +83,7 @@ impl ListenerTls {
             ticket_keys: Vec::new(),
             session_cache: text.session_cache,
             handshake_rate: text.handshake_rate,
+            unknown_names: text.unknown_names,
             client_certificates: None,
             key_log: None,
             reload: None,

@@ -1,5 +1,7 @@
 //! `bind` lines: the addresses of a listener, and what they have in common.
 
+mod quic;
+
 use crate::document::TomlValue;
 use crate::haproxy::acl::ListenerFacts;
 use crate::haproxy::address::{AddressFamily, HaproxyAddress, parse_address, path_in};
@@ -32,9 +34,14 @@ pub(in crate::haproxy) fn groups<'s>(
     files: &dyn SourceFiles,
 ) -> Vec<BindGroup<'s>> {
     let mut groups: Vec<BindGroup<'s>> = Vec::new();
+    let mut over_udp = Vec::new();
     for statement in proxy.all(&["bind"]) {
         let mut words = proxy.ledger.words(statement);
         let written = words.text().unwrap_or_default();
+        if quic::is_quic(written) {
+            over_udp.push((statement, written, words));
+            continue;
+        }
         add(proxy, &mut groups, statement, written, &mut words, global, files);
     }
     // `listen web :80`, as versions of long ago had it.
@@ -45,6 +52,9 @@ pub(in crate::haproxy) fn groups<'s>(
         let mut none = proxy.ledger.words(proxy.header);
         none.rest();
         add(proxy, &mut groups, proxy.header, &word.text, &mut none, global, files);
+    }
+    for (statement, written, mut words) in over_udp {
+        quic::add(proxy, &mut groups, (statement, written, &mut words), global, files);
     }
     for group in &mut groups {
         let addresses: Vec<String> = listened(&group.addresses);
@@ -97,15 +107,7 @@ fn add<'s>(
     };
     let has_tls = bind.tls.is_used();
     if has_tls {
-        tls_default(proxy.ledger, global, &mut bind.tls);
-        bind.tls.write(
-            proxy,
-            &mut bind.keys,
-            statement,
-            &|path| path_in(global.crt_base, path),
-            &|path| path_in(global.ca_base, path),
-            (files, &global.stores),
-        );
+        bind.write_tls(proxy, statement, global, files);
     } else if bind.tls.has_alpn() && !proxy.is_tcp() {
         // Without TLS there is nothing that it could be agreed by.
         bind.tls.alpn = None;
@@ -161,6 +163,24 @@ struct BindOptions<'s> {
 }
 
 impl<'s> BindOptions<'s> {
+    fn write_tls(
+        &mut self,
+        proxy: &ProxySection<'s>,
+        statement: &'s Statement,
+        global: &GlobalFacts<'s>,
+        files: &dyn SourceFiles,
+    ) {
+        tls_default(proxy.ledger, global, &mut self.tls);
+        self.tls.write(
+            proxy,
+            &mut self.keys,
+            statement,
+            &|path| path_in(global.crt_base, path),
+            &|path| path_in(global.ca_base, path),
+            (files, &global.stores),
+        );
+    }
+
     fn read(&mut self, proxy: &ProxySection<'s>, statement: &'s Statement, words: &mut StatementWords<'s>) {
         let ledger = proxy.ledger;
         while let Some(word) = words.text() {
@@ -176,6 +196,10 @@ impl<'s> BindOptions<'s> {
                 }
                 "defer-accept" => self.keys.set("defer_accept", "1s", statement),
                 "tfo" => self.keys.set("fast_open", 1024, statement),
+                "quic-force-retry" => {}
+                "quic-cc-algo" | "quic-socket" => {
+                    words.next();
+                }
                 "name" | "id" | "nice" | "process" | "thread" | "shards" | "label" | "level"
                 | "severity-output" | "expose-fd" => {
                     words.next();

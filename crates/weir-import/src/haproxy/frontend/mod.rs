@@ -104,6 +104,11 @@ fn listener<'s>(
     http_options::options(proxy, &mut keys, &mut changes, around.files);
     write_headers(&mut keys, "request_headers", &changes, facts, proxy.ledger);
     write_headers(&mut keys, "response_headers", &parts.rules.responses, facts, proxy.ledger);
+    // HAProxy tells clients of HTTP/3 by a rule alone, which takes the place of Weir's own.
+    if keys.has("http3") && !keys.names("response_headers", "alt-svc") {
+        let never = TomlValue::inline([("alt_svc_max_age", "0s".into())]);
+        keys.replace("http3", never);
+    }
     for table in &parts.rules.tracks {
         keys.push("track", table.clone(), proxy.header);
     }

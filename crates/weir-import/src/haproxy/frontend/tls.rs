@@ -23,6 +23,7 @@ pub(super) struct TlsBind<'s> {
     no_tickets: bool,
     no_tls12: bool,
     no_tls13: bool,
+    strict_sni: bool,
 }
 
 impl<'s> TlsBind<'s> {
@@ -103,8 +104,7 @@ impl<'s> TlsBind<'s> {
                 statement,
                 "Weir accepts no early data: such requests come after the handshake",
             ),
-            "strict-sni" => ledger
-                .approximated(statement, "a client that asks for another name gets the first certificate"),
+            "strict-sni" => self.strict_sni = true,
             _ => return false,
         }
         true
@@ -141,6 +141,9 @@ impl<'s> TlsBind<'s> {
             (true, _) => keys.set("tls.versions", vec!["1.3"], statement),
             (false, true) => keys.set("tls.versions", vec!["1.2"], statement),
             _ => {}
+        }
+        if self.strict_sni {
+            keys.set("tls.unknown_names", "refused", statement);
         }
         self.suites(ledger, keys, statement);
         if self.no_tickets {

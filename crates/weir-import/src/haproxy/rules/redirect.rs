@@ -1,7 +1,9 @@
 //! `redirect` and `http-request redirect`: where clients are sent, and with what.
 
 use super::RuleReader;
-use crate::haproxy::acl::{AclCondition, AclSubject, Atom, AtomTest};
+use crate::haproxy::acl::{
+    AclCondition, AclSubject, Atom, AtomTest, HaproxyMapEntries, MapUse, Surroundings,
+};
 use crate::haproxy::format::{FormatTemplate, FormatUse, template};
 use crate::haproxy::output::{Keys, literal_in_template};
 use crate::report::StatementWords;
@@ -35,7 +37,7 @@ impl<'s> RuleReader<'_, 's, '_> {
         let made = rule.and_then(|rule| {
             let target = self.target(rule.target, skip == 0)?;
             let to = rule.to(&host_in_target(&target.text))?;
-            check(&to)?;
+            check(&to, &self.conditions.around)?;
             Ok((rule, target.notes, to))
         });
         let (rule, notes, to) = match made {
@@ -134,7 +136,15 @@ impl<'s> RedirectWords<'s> {
 }
 
 /// Whether a redirect leads where the config says, and not where a client does.
-fn check(to: &str) -> Result<(), String> {
+fn check(to: &str, around: &Surroundings<'_>) -> Result<(), String> {
+    if let Some((name, behind)) = to.strip_prefix("{map.").and_then(|rest| rest.split_once('}')) {
+        // What a file says is a part of the config.
+        let is_of_file =
+            |known: &MapUse| known.name == name && matches!(known.entries, HaproxyMapEntries::File { .. });
+        if around.maps.borrow().iter().any(is_of_file) && matches!(behind, "" | "{path}" | "{path}{query}") {
+            return Ok(());
+        }
+    }
     if to.starts_with('{') && !to.starts_with("{scheme}://") && !to.starts_with("{path}") {
         return Err("write the host: a redirect goes to no place that a client names".to_owned());
     }

@@ -145,9 +145,25 @@ fn respond(
     }
 }
 
+/// Keys of answers, and of servers, which have no meaning without one.
+const OF_ANSWERS: [&str; 12] = [
+    "upstream",
+    "split",
+    "files",
+    "redirect",
+    "respond",
+    "fastcgi",
+    "forward_host",
+    "forward_headers",
+    "rewrite_location",
+    "rewrite_cookies",
+    "request_headers",
+    "x_accel",
+];
+
 /// What a location answers whose way to answer is not supported: nothing else must have its requests.
 pub(in crate::nginx) fn unavailable(statement: &Statement, route: &mut DraftTable) {
-    for key in ["upstream", "split", "files", "redirect", "respond"] {
+    for key in OF_ANSWERS {
         route.remove(key);
     }
     route.table("respond").set("status", 501, statement);

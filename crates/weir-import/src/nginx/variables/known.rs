@@ -87,7 +87,7 @@ const SAME: [(&str, &str); 43] = [
     ("server_addr", "{local_address}"),
     ("server_port", "{local_port}"),
     ("ssl_preread_server_name", "{tls.server_name}"),
-    // An import does not switch HTTP/3 on, and no early data is taken.
+    // Where nothing speaks HTTP/3; no early data is taken.
     ("http3", ""),
     ("quic", ""),
     ("ssl_early_data", ""),

@@ -1,5 +1,6 @@
 //! nginx's variables in Weir's placeholders, or an honest error.
 
+use super::quic;
 use super::scope::{NginxVariable, Scope};
 use crate::document::DraftTable;
 use crate::source::Statement;
@@ -214,6 +215,8 @@ fn of_protocol(scope: &Scope<'_>, name: &str) -> Option<KnownVariable> {
         ("https", Some(true)) => return Some(KnownVariable::Same("on".to_owned())),
         ("https", Some(false)) => return Some(KnownVariable::Same(String::new())),
         ("https", None) => ("{scheme}", &[("https", "on")]),
+        ("http3", Some(true) | None) if speaks_http3(scope) => ("{version}", &[("HTTP/3.0", "h3")]),
+        ("quic", Some(true) | None) if speaks_http3(scope) => ("{version}", &[("HTTP/3.0", "quic")]),
         ("http2", Some(true)) => ("{version}", &[("HTTP/2.0", "h2")]),
         ("http2", Some(false)) => ("{version}", &[("HTTP/2.0", "h2c")]),
         ("http2", None) => ("{version} {scheme}", &[("HTTP/2.0 https", "h2"), ("HTTP/2.0 http", "h2c")]),
@@ -223,6 +226,11 @@ fn of_protocol(scope: &Scope<'_>, name: &str) -> Option<KnownVariable> {
     table.set_plain("source", source);
     entries.iter().for_each(|(key, value)| table.table("exact").set_plain(key, *value));
     Some(KnownVariable::Same(format!("{{map.{}}}", scope.make_map(name, table))))
+}
+
+/// Whether a server of the file speaks HTTP/3.
+fn speaks_http3(scope: &Scope<'_>) -> bool {
+    quic::is_spoken(scope.outermost())
 }
 
 /// Variables that a place in the config decides.
@@ -244,13 +252,15 @@ fn of_place(scope: &Scope<'_>, name: &str) -> Option<KnownVariable> {
                 )
             })
         }
-        "document_root" | "realpath_root" => match first("alias").or_else(|| first("root")) {
-            Some(root) => Some(KnownVariable::Same(root)),
-            None if scope.one("root").is_none() => {
-                Some(KnownVariable::Same("/usr/share/nginx/html".to_owned()))
+        "document_root" | "realpath_root" => {
+            match scope.innermost(&["root", "alias"]).and_then(|one| first(one.name())) {
+                Some(root) => Some(KnownVariable::Same(root)),
+                None if scope.one("root").is_none() => {
+                    Some(KnownVariable::Same("/usr/share/nginx/html".to_owned()))
+                }
+                None => None,
             }
-            None => None,
-        },
+        }
         _ => None,
     }
 }

@@ -185,7 +185,8 @@ impl<'s> RouterPlace<'s, '_> {
                 "a list of networks and a status of 400 or more are needed: no one gets in",
             );
         }
-        let list: Vec<String> = networks.iter().map(|network| format!("\"{network}\"")).collect();
+        let list: Vec<String> =
+            networks.iter().map(|text| format!("\"{}\"", crate::networks::network(text))).collect();
         let mut table = DraftTable::of(kind);
         table.set_plain("action", "deny");
         table.set_beside("when", format!("!({client} in [{}])", list.join(", ")), kind);

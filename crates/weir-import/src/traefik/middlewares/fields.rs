@@ -2,6 +2,7 @@
 
 use super::{RouterPlace, RouterSettings};
 use crate::document::{DraftTable, TomlValue};
+use crate::report::Ledger;
 use crate::source::Statement;
 use crate::traefik::tree::{is_true, key, number, refuse, shown_time, template, value, values};
 
@@ -23,6 +24,25 @@ impl<'s> FieldSetting<'s> {
 
     pub(in crate::traefik) fn when(self, when: String) -> Self {
         FieldSetting { when: Some(when), ..self }
+    }
+
+    /// Whether it asks for the path, of which only the last form is known once a `rewrite` has changed it.
+    fn asks_path(&self) -> bool {
+        let has_path = |text: &Option<String>| text.as_ref().is_some_and(|text| text.contains("path"));
+        has_path(&self.when) || self.value.as_ref().is_some_and(|value| value.contains("{path"))
+    }
+
+    /// Those that a route with a `rewrite` can say.
+    pub(in crate::traefik) fn behind_rewrite(
+        settings: &[FieldSetting<'s>],
+        ledger: &Ledger,
+    ) -> Vec<FieldSetting<'s>> {
+        let (lost, kept): (Vec<_>, Vec<_>) = settings.iter().cloned().partition(Self::asks_path);
+        for setting in lost {
+            let difference = "where a path is changed more than once, servers are not told the one of before (`X-Replaced-Path`, `X-Forwarded-Prefix`)";
+            ledger.approximated(setting.from, difference);
+        }
+        kept
     }
 
     /// Puts settings into a route: one table for each condition.

@@ -148,7 +148,9 @@ fn matcher(name: &str, texts: &[String]) -> Result<RuleCondition, String> {
             [name, value] => term(RuleTerm::Query(name.clone(), TermText::Regex(value.clone()))),
             _ => Err("`QueryRegexp` needs a name and an expression".to_owned()),
         },
-        "clientip" => term(RuleTerm::Clients(texts.to_vec())),
+        "clientip" => {
+            term(RuleTerm::Clients(texts.iter().map(|text| crate::networks::network(text)).collect()))
+        }
         _ => Err(format!("Weir has no counterpart of `{name}`")),
     }
 }

@@ -16,7 +16,9 @@ use rustls::SignatureScheme;
 use rustls::crypto::CryptoProvider;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use weir_config::{CertificateDirectory, CertificateSource, ListenerCertificate, LoadedCertificate};
+use weir_config::{
+    CertificateDirectory, CertificateSource, ListenerCertificate, LoadedCertificate, UnknownNames,
+};
 use weir_sort::CompactSort as _;
 
 use super::issued::{CHALLENGE_PROTOCOL, ListenerIssued};
@@ -31,6 +33,7 @@ pub struct Certificates {
     now: ArcSwap<ByName>,
     /// Those that Weir obtains by itself.
     issued: Option<ListenerIssued>,
+    unknown_names: UnknownNames,
     provider: Arc<CryptoProvider>,
     /// Changed files that were taken over, and such that could not be used.
     reloads: [AtomicU64; 2],
@@ -44,6 +47,7 @@ impl Certificates {
     pub(crate) fn new(
         sources: Vec<CertificateSource>,
         issued: Option<ListenerIssued>,
+        unknown_names: UnknownNames,
         provider: Arc<CryptoProvider>,
     ) -> Result<Self, rustls::Error> {
         let now = ByName::new(sources, &provider)?;
@@ -52,7 +56,7 @@ impl Certificates {
             return Err(rustls::Error::General("there is no certificate".to_owned()));
         }
         let now = ArcSwap::from_pointee(now);
-        Ok(Self { now, issued, provider, reloads: Default::default() })
+        Ok(Self { now, issued, unknown_names, provider, reloads: Default::default() })
     }
 
     /// Those of the config that are in use, in its order, the default first.
@@ -83,6 +87,9 @@ impl Certificates {
 
     /// Whether there is a certificate for clients with a name that none is for.
     pub(crate) fn has_default(&self) -> bool {
+        if self.unknown_names == UnknownNames::Refused {
+            return false;
+        }
         let configured = !self.now.load().default.is_empty();
         configured || self.issued.as_ref().is_some_and(|issued| issued.default().is_some())
     }
@@ -97,6 +104,11 @@ impl Certificates {
             return own.is_some_and(|own| shown.is_none_or(|shown| !Arc::ptr_eq(&own, &shown)));
         }
         !is_default && own.iter().all(|own| shown.iter().all(|shown| !Arc::ptr_eq(own, shown)))
+    }
+
+    /// Whether no handshake is made with this name, since no certificate of the config is for it.
+    fn refuses(&self, now: &ByName, name: Option<&str>) -> bool {
+        self.unknown_names == UnknownNames::Refused && std::ptr::eq(now.candidates(name), &now.default)
     }
 
     /// Uses other certificates from now on, with the OCSP responses that are valid now.
@@ -267,13 +279,15 @@ impl ResolvesServerCert for Certificates {
             }
             let now = self.now.load();
             let own = name.and_then(|name| now.issued_for(issued, name));
-            if own.is_some() {
+            if own.is_some() || self.refuses(&now, name) {
                 return own;
             }
             let configured = now.choose(name, client_hello.signature_schemes());
             return configured.or_else(|| issued.default());
         }
-        self.now.load().choose(client_hello.server_name(), client_hello.signature_schemes())
+        let now = self.now.load();
+        let name = client_hello.server_name();
+        if self.refuses(&now, name) { None } else { now.choose(name, client_hello.signature_schemes()) }
     }
 }
 

@@ -14,6 +14,10 @@ pub(crate) fn of_rustls(error: &rustls::Error) -> Cause {
         Error::PeerIncompatible(PeerIncompatible::ServerRejectedEncryptedClientHello(_)) => {
             Cause::TlsHandshakeFailed
         }
+        // No certificate was chosen for the server name.
+        Error::General(message) if message.starts_with("no server certificate chain") => {
+            Cause::TlsUnrecognizedName
+        }
         // `General` means that no certificate fits the signature schemes of the client.
         Error::PeerIncompatible(_) | Error::NoApplicationProtocol | Error::General(_) => {
             Cause::TlsNoSharedCipher

@@ -72,7 +72,7 @@ impl TlsServerConfig {
         if let Some(before) = before {
             keep_old(&mut sources, &before.certificates.sources());
         }
-        let certificates = Certificates::new(sources, issued, Arc::clone(&provider))?;
+        let certificates = Certificates::new(sources, issued, tls.unknown_names, Arc::clone(&provider))?;
         let certificates = Arc::new(certificates);
         let authorities = tls.client_certificates.as_ref().map(ClientAuthorities::new).transpose()?;
         let key_log = key_log::open(tls.key_log.as_deref()).map_err(TlsConfigError::KeyLog)?;

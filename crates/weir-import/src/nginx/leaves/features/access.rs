@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use super::super::scope::Scope;
 use super::{named, place_name};
 use crate::document::{Draft, DraftTable};
+use crate::networks::network as network_of;
 use crate::source::Statement;
 
 /// A rule, with its network; `None`: all addresses.
@@ -139,7 +140,7 @@ fn rules<'s>(scope: &Scope<'s>, keeps_all: bool) -> Vec<AccessRule<'s>> {
             statement,
             allows: statement.name() == "allow",
             network,
-            text: text.to_owned(),
+            text: network_of(text),
         });
     }
     // `allow all` at the end says what holds anyway.

@@ -1,6 +1,6 @@
 //! Fields of responses: `add_header`, `add_trailer`, `expires`, and what servers say that clients do not get.
 
-use super::super::listen::{WITHOUT_HTTP3, is_quic};
+use super::super::quic::{self, WITHOUT_HTTP3};
 use super::super::response_rules::{FRAMING, RULES, finish, removed, rule};
 use super::super::scope::Scope;
 use super::super::{units, variables};
@@ -88,9 +88,10 @@ fn added(scope: &Scope<'_>, statement: &Statement, route: &mut DraftTable) {
     }
 }
 
-/// Whether a value of `Alt-Svc` is about HTTP/3 alone, be it by a map, where nginx speaks it. Another server may speak it in front.
+/// Whether a value of `Alt-Svc` is about HTTP/3 alone, be it by a map, where nginx speaks it and Weir does not. Another server may speak it in
+/// front.
 fn tells_of_http3(scope: &Scope<'_>, value: &str) -> bool {
-    if !scope.server().iter().any(is_quic) {
+    if !scope.server().iter().any(quic::is_quic) || quic::is_beside_tls(scope.server()) {
         return false;
     }
     let tells = |text: &str| {

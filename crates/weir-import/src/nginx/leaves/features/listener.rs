@@ -4,6 +4,7 @@ use super::super::scope::Scope;
 use super::super::units;
 use super::set_once;
 use crate::document::{Draft, DraftTable, TomlValue};
+use crate::networks;
 use crate::source::Statement;
 
 pub(super) fn apply(scope: &Scope<'_>, _draft: &mut Draft, listener: &mut DraftTable) {
@@ -143,13 +144,13 @@ fn client(scope: &Scope<'_>, listener: &mut DraftTable) {
     for statement in &proxies {
         let text = scope.words(statement).text().unwrap_or_default();
         let network = match text {
-            "unix:" => "unix",
+            "unix:" => "unix".to_owned(),
             _ if text
                 .split('/')
                 .next()
                 .is_some_and(|address| address.parse::<std::net::IpAddr>().is_ok()) =>
             {
-                text
+                networks::network(text)
             }
             _ => {
                 ledger.unsupported(statement, "name the network of the proxy; its name is not resolved");

@@ -50,6 +50,8 @@ const DEFAULT: &Reasons = &[
         &["lingering_close", "lingering_time", "lingering_timeout", "reset_timedout_connection"],
         "Weir closes connections so that clients can read the last response",
     ),
+    (&["quic_retry"], "clients prove their address first where many handshakes are under way"),
+    (&["quic_bpf"], "packets go to the worker that has the connection"),
     (&["slice"], "requests with `Range` get their part while the whole is fetched"),
     (
         &[
@@ -79,6 +81,7 @@ pub(super) fn switched_off(name: &str, value: &str) -> Option<&'static str> {
         }
         ("proxy_store", "on") => Some("responses are not written to files"),
         ("server_tokens", "on" | "build") => Some("Weir sends no `Server` of its own"),
+        ("http3_hq", "on") => Some("HTTP/0.9 over QUIC, which is for tests of programs, is not spoken"),
         ("gzip_http_version", "1.0") => Some("clients of HTTP/1.0 get no compressed responses"),
         _ => None,
     }
@@ -86,19 +89,15 @@ pub(super) fn switched_off(name: &str, value: &str) -> Option<&'static str> {
 
 /// What is about the insides of nginx.
 const MEANINGLESS: &Reasons = &[
+    (&["http3"], "no server here has an address of HTTP/3"),
+    (&["http3_hq"], "HTTP/0.9 over QUIC, which is for tests of programs, is not spoken"),
     (
-        &[
-            "http3",
-            "quic_retry",
-            "quic_gso",
-            "quic_host_key",
-            "quic_active_connection_id_limit",
-            "quic_bpf",
-            "http3_hq",
-            "http3_max_concurrent_streams",
-            "http3_stream_buffer_size",
-        ],
-        "an import does not switch HTTP/3 on (see `listen ... quic`)",
+        &["http3_max_concurrent_streams"],
+        "the default server of an address of HTTP/3 decides, and this is none",
+    ),
+    (
+        &["quic_gso", "quic_active_connection_id_limit", "quic_host_key", "http3_stream_buffer_size"],
+        "it is about packets and buffers of nginx: clients get the same answers",
     ),
     (
         &[

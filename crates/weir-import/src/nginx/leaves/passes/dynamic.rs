@@ -41,6 +41,12 @@ pub(super) fn apply<'s>(
                     .to_owned(),
             );
         }
+        if !sets_host && values.iter().any(|value| !is_named(&value) && has_usual_port(value, port)) {
+            differences.push(
+                "servers get their own address with its port as `Host`, where nginx leaves out the usual port"
+                    .to_owned(),
+            );
+        }
         return Ok(());
     }
     let server = with_port(&url.authority, port);
@@ -70,6 +76,13 @@ pub(super) fn apply<'s>(
     }
     route.set("upstream", free, statement);
     Ok(())
+}
+
+/// Whether an address has the port of its scheme, written out or not.
+fn has_usual_port(value: &str, port: u16) -> bool {
+    let authority = value.split_once("://").map_or(value, |(_, rest)| rest);
+    let host = authority.split('/').next().unwrap_or(authority);
+    host.ends_with(&format!(":{port}")) || !host.trim_end_matches(|c: char| c.is_ascii_digit()).ends_with(':')
 }
 
 /// Whether a map has a value for everything.

@@ -43,7 +43,10 @@ pub(super) fn apply(
     route: &mut DraftTable,
     pass: &Statement,
     differences: &mut Vec<String>,
-) {
+) -> Result<(), String> {
+    if finds_by_alias(scope) {
+        return Err("scripts below an `alias` are not found by their paths: write `root`, and a `rewrite` for the part of the path that is no folder".to_owned());
+    }
     script(scope, route, pass);
     for statement in scope.all("fastcgi_param") {
         parameter(scope, statement, route);
@@ -82,6 +85,18 @@ pub(super) fn apply(
                 .to_owned(),
         );
     }
+    Ok(())
+}
+
+/// Whether the name of the script has the folder of an `alias`.
+fn finds_by_alias(scope: &Scope<'_>) -> bool {
+    let folder = scope.innermost(&["root", "alias"]);
+    let asks = |one: &&Statement| {
+        let words: Vec<&str> = one.words.iter().skip(1).map(|word| word.text.as_str()).collect();
+        matches!(words.as_slice(), ["SCRIPT_FILENAME", value, ..]
+            if ["$document_root", "$realpath_root", "$request_filename"].iter().any(|name| value.contains(name)))
+    };
+    folder.is_some_and(|one| one.name() == "alias") && scope.all("fastcgi_param").iter().any(asks)
 }
 
 fn names_scripts(scope: &Scope<'_>) -> bool {

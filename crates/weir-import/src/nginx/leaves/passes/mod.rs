@@ -125,7 +125,7 @@ fn passed<'s>(
         path::told(scope, url, route, &mut differences)?;
     }
     match family {
-        PassFamily::Fastcgi => fastcgi::apply(scope, route, statement, &mut differences),
+        PassFamily::Fastcgi => fastcgi::apply(scope, route, statement, &mut differences)?,
         PassFamily::Proxy | PassFamily::Grpc => {
             fields::apply(scope, family, route, url);
             responses::apply(scope, family, route, url);

@@ -68,13 +68,19 @@ fn certificates(scope: &Scope<'_>, listener: &mut DraftTable) {
     }
     if let Some((statement, text)) = scope.text("ssl_reject_handshake") {
         if text == "on" {
-            scope.ledger.approximated(
-                statement,
-                "a client with another server name gets the first certificate, and 404 for its requests",
-            );
+            scope.ledger.approximated(statement, REFUSED_NAMES);
         } else {
             scope.ledger.by_default(statement, "handshakes are not refused by name");
         }
+    }
+}
+
+const REFUSED_NAMES: &str = "handshakes are refused for names that no certificate is for, whatever `server_name` says, and not for others";
+
+/// The default server of an address refuses handshakes: those of clients that name no other.
+pub(in crate::nginx) fn refuse_names(scope: &Scope<'_>, listener: &mut DraftTable) {
+    if let Some((statement, "on")) = scope.text("ssl_reject_handshake") {
+        listener.table("tls").set("unknown_names", "refused", statement);
     }
 }
 

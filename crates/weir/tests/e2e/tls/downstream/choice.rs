@@ -21,6 +21,16 @@ fn with_certificates(
     origin: &Origin,
     list: &[(&str, &[&str], &'static rcgen::SignatureAlgorithm, &str)],
 ) -> Weir {
+    with_settings(authority, origin, list, "")
+}
+
+/// The same with other lines of the config.
+fn with_settings(
+    authority: &CertificateAuthority,
+    origin: &Origin,
+    list: &[(&str, &[&str], &'static rcgen::SignatureAlgorithm, &str)],
+    settings: &str,
+) -> Weir {
     let folder = temporary_folder();
     let mut entries = String::new();
     for (stem, names, kind, more) in list {
@@ -31,7 +41,7 @@ fn with_certificates(
         folder,
         &format!(
             "listener.web.address = \"127.0.0.1:0\"\nlistener.web.upstream = \"app\"\n\
-             listener.web.tls.certificates = [{entries}]\nupstream.app.servers = [\"{}\"]\n",
+             listener.web.tls.certificates = [{entries}]\n{settings}upstream.app.servers = [\"{}\"]\n",
             origin.address()
         ),
     )
@@ -100,6 +110,25 @@ fn exact_names_go_before_wildcards_and_those_before_the_default() {
         ("nowhere.test", "b.test"),
     ] {
         assert_eq!(shown(&weir, name), expected, "{name}");
+    }
+}
+
+#[test]
+fn names_that_no_certificate_is_for_are_refused_where_the_config_says_so() {
+    let (authority, origin) = (CertificateAuthority::new(), Origin::serving("x"));
+    let list: &[(&str, &[&str], _, _)] =
+        &[("wild", &["*.a.test"], ECDSA, ""), ("other", &["b.test"], ECDSA, ", default = true")];
+    let refused = "listener.web.tls.unknown_names = \"refused\"\n";
+    let weir = with_settings(&authority, &origin, list, refused);
+    for (name, expected) in [("api.a.test", "*.a.test"), ("b.test", "b.test")] {
+        assert_eq!(shown(&weir, name), expected, "{name}");
+    }
+    for arguments in
+        [&["-servername", "nowhere.test"][..], &["-servername", "deep.api.a.test"], &["-noservername"]]
+    {
+        let out = openssl(&weir, arguments);
+        assert!(out.contains("alert"), "{arguments:?}: {out}");
+        assert!(!out.contains("BEGIN CERTIFICATE"), "{arguments:?}: {out}");
     }
 }
 
