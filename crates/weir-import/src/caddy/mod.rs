@@ -17,9 +17,9 @@ mod fields;
 mod order;
 mod address;
 mod options;
+mod variables;
 mod words;
 mod matchers;
-mod variables;
 mod placeholders;
 mod parse;
 

@@ -1,9 +1,9 @@
 //! Listeners: one for all addresses that the same servers share, with the routes of these servers.
 
 use super::arrange::{self, ArrangedServer};
+use super::http3;
 use super::leaves::{features, tls};
 use super::locations::NginxMatcher;
-use super::quic;
 use super::rewrite::NginxTest;
 use super::routes::{self, ServerRoutes};
 use super::scope::Scope;
@@ -13,7 +13,9 @@ use crate::source::Statement;
 
 /// Makes listeners of servers.
 pub(super) fn translate<'s>(scope: &Scope<'s>, draft: &mut Draft, servers: &[NginxServer<'s>]) {
-    let groups = servers::groups(scope, servers);
+    let mut groups = servers::by_address(servers);
+    http3::settle(scope, servers, &mut groups);
+    let groups = servers::joined(groups);
     let mut names: Vec<String> = Vec::new();
     for (at, group) in groups.iter().enumerate() {
         let name = name(group, &groups, &names);
@@ -75,7 +77,7 @@ fn listener<'s>(
         tls::refuse_names(&server_scope(scope, default), &mut table);
     }
     http2(scope, group, servers, &mut table);
-    quic::write(&server_scope(scope, default), group, &mut table);
+    http3::write(&server_scope(scope, default), group, &mut table);
     routes_of(scope, draft, group, servers, &mut table);
     table
 }

@@ -12,15 +12,16 @@ mod actions;
 mod locations;
 mod leaves;
 mod maps;
+mod http3;
 mod servers;
-mod quic;
-mod listen;
 mod rewrite;
 mod regexes;
 mod variables;
 mod scope;
 mod dump;
 mod hoist;
+mod quic;
+mod listen;
 mod parse;
 
 use dump::NginxDump;

@@ -183,8 +183,8 @@ impl<'s> ServerNames<'s> {
     }
 }
 
-/// The addresses of all servers, those together that the same servers share.
-pub(super) fn groups<'s>(scope: &Scope<'s>, servers: &[NginxServer<'s>]) -> Vec<ListenerGroup<'s>> {
+/// The addresses of all servers, each by itself.
+pub(super) fn by_address<'s>(servers: &[NginxServer<'s>]) -> Vec<ListenerGroup<'s>> {
     let mut groups: Vec<ListenerGroup<'_>> = Vec::new();
     for (index, server) in servers.iter().enumerate() {
         for listen in &server.listens {
@@ -203,7 +203,11 @@ pub(super) fn groups<'s>(scope: &Scope<'s>, servers: &[NginxServer<'s>]) -> Vec<
             }
         }
     }
-    quic::settle(scope, servers, &mut groups);
+    groups
+}
+
+/// Those together that the same servers share.
+pub(super) fn joined(groups: Vec<ListenerGroup<'_>>) -> Vec<ListenerGroup<'_>> {
     let mut joined: Vec<ListenerGroup<'_>> = Vec::new();
     for group in groups {
         match joined.iter_mut().find(|known| known.is_like(&group)) {
