@@ -183,7 +183,7 @@ impl Http3Driver {
             self.opened += 1;
             if self.opened == STREAMS_FEW {
                 link.with(|connection| {
-                    connection.set_max_concurrent_streams(Dir::Bi, self.streams_max.into())
+                    connection.set_max_concurrent_streams(Dir::Bi, self.streams_max.into());
                 });
             }
             self.counts.early += u64::from(self.confirmed_by.is_some());
