@@ -529,7 +529,7 @@ pub(crate) fn section(fields: &[(&str, &str)]) -> Vec<u8> {
         let mut rest = text.len().checked_sub(mask);
         while let Some(left) = rest {
             rest = (left >= 128).then_some(left / 128);
-            bytes.push(left as u8 % 128 | if rest.is_some() { 128 } else { 0 });
+            bytes.push((left as u8 % 128) | if rest.is_some() { 128 } else { 0 });
         }
         bytes.extend_from_slice(text.as_bytes());
         bytes

@@ -166,7 +166,7 @@ fn servers_of_fastcgi_are_told_the_version() {
         let request = FastcgiRequest::read(conn)?;
         let params = ["SERVER_PROTOCOL", "REQUEST_SCHEME", "HTTPS", "HTTP_HOST", "CONTENT_LENGTH"];
         let params = params.map(|name| request.param(name).map(str::to_owned));
-        told.send((params, request.body.clone())).ok()?;
+        told.send((params, request.body)).ok()?;
         conn.send(response("Content-Type: text/plain\r\n\r\nhello"))
     });
     let (authority, weir) = start_routes(

@@ -37,7 +37,7 @@ fn frames_without_data_are_counted() {
     let origin = Origin::start(|conn| {
         conn.head()?;
         let body = "x".repeat(100_000);
-        conn.send(&format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()))
+        conn.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()))
     });
     let (authority, weir) = start_with_tls(&origin, HTTP3);
     let mut transport = TransportConfig::default();
