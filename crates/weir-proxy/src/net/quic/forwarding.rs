@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use quinn_proto::EcnCodepoint;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -57,6 +58,13 @@ impl EarlierProcess {
     /// Whether it has the connection of a datagram.
     pub(super) fn has(&self, datagram: &[u8]) -> bool {
         destination(datagram).is_some_and(|id| self.ids.worker_of(id).is_some())
+    }
+
+    /// Whether it has ended.
+    pub(super) fn is_gone(&self) -> bool {
+        let mut polled = [PollFd::new(&self.socket, PollFlags::empty())];
+        let polls = rustix::event::poll(&mut polled, Some(&Timespec::default()));
+        polls.is_ok() && polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
     }
 
     /// Gives it a datagram that has come to the socket at `local`; `false` when it is lost, as datagrams may be.
@@ -181,6 +189,15 @@ mod tests {
                 assert_eq!(decoded.local, local);
             }
         }
+    }
+
+    #[test]
+    fn a_process_that_has_ended_is_known() {
+        let (socket, ours) = pair().unwrap();
+        let process = EarlierProcess { ids: IdKey::new([1; 16], 1), socket };
+        assert!(!process.is_gone());
+        drop(ours);
+        assert!(process.is_gone());
     }
 
     #[test]

@@ -84,8 +84,8 @@ impl QuicKeys {
     /// # Errors
     /// When the descriptors of the process end.
     pub(crate) fn to_hand_over(&self, socket: OwnedFd) -> io::Result<Vec<(Vec<u8>, OwnedFd)>> {
-        let before =
-            self.earlier.iter().map(|before| Ok((before.ids.to_bytes(), before.socket.try_clone()?)));
+        let left = self.earlier.iter().filter(|before| !before.is_gone());
+        let before = left.map(|before| Ok((before.ids.to_bytes(), before.socket.try_clone()?)));
         let own = (self.ids.to_bytes(), socket);
         before.chain([Ok(own)]).collect()
     }
