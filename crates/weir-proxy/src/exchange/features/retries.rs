@@ -52,6 +52,8 @@ pub(in crate::exchange) fn after_handshake<T: ServerStream, S: ClientEnd, U>(
     if context.exchange.response.status() != TOO_EARLY
         || !context.stream.came_early()
         || history.handshake_wait != HandshakeWait::NotNeeded
+        // What was taken of a body, and not kept, cannot be sent again.
+        || !(context.exchange.request.body().is_empty() || context.exchange.replay_buffer.is_whole())
         || context
             .exchange
             .request
