@@ -219,6 +219,9 @@ impl ReceivingSocket {
         match QuicEndpoint::open(socket, keys, worker.index, made, counters) {
             Ok(beside) => {
                 self.socket.beside.borrow_mut().push(Rc::clone(&beside));
+                if let Some(succeeded) = worker.shared.datagrams.succession().known() {
+                    self.socket.give_way(succeeded);
+                }
                 let receiving = receive_beside(Rc::clone(acceptor), Rc::clone(&self.socket), beside);
                 self.receiving.push(worker.crash.spawn(receiving));
             }

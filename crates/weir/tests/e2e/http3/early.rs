@@ -137,7 +137,7 @@ fn a_recorded_first_packet_counts_once() {
     assert_eq!(origin.targets(), ["/first", "/once", "/behind"]);
 }
 
-/// Otherwise lists and limits could be had by with the address of another.
+/// Otherwise a client could pass lists and limits with the address of another.
 #[test]
 fn a_client_without_proof_of_its_address_waits_for_the_handshake() {
     let origin = echo();
