@@ -19,7 +19,7 @@ pub(super) struct UsedTokens(Mutex<Remembered>);
 struct Remembered {
     recent: HashSet<u128>,
     older: HashSet<u128>,
-    /// Uses since then are remembered: whether a token from before was used is not known, so it counts for nothing.
+    /// Uses after then are remembered: whether a token issued until then was used is not known, so it counts for nothing.
     since: WallTime,
     recent_since: WallTime,
 }
@@ -37,7 +37,7 @@ impl UsedTokens {
 
 impl Remembered {
     fn take(&mut self, nonce: u128, issued: WallTime, now: WallTime) -> Result<(), TokenReuseError> {
-        if issued < self.since || self.older.contains(&nonce) || !self.recent.insert(nonce) {
+        if issued <= self.since || self.older.contains(&nonce) || !self.recent.insert(nonce) {
             return Err(TokenReuseError);
         }
         if self.recent.len() >= REMEMBERED_MAX {
@@ -70,7 +70,7 @@ mod tests {
         let mut used = used.0.lock().unwrap();
         let at = WallTime::from_seconds;
         let per_turn = REMEMBERED_MAX as u128;
-        for turn in 0..4_u64 {
+        for turn in 1..5_u64 {
             let nonces = u128::from(turn) * per_turn..u128::from(turn + 1) * per_turn;
             for nonce in nonces.clone() {
                 assert!(used.take(nonce, at(turn), at(turn)).is_ok());
@@ -78,9 +78,9 @@ mod tests {
             }
             assert!(used.recent.len() + used.older.len() <= 2 * REMEMBERED_MAX);
         }
-        for turn in 0..4_u64 {
+        for turn in 1..5_u64 {
             let nonce = u128::from(turn) * per_turn;
-            assert!(used.take(nonce, at(turn), at(4)).is_err(), "of turn {turn}: remembered, or too old");
+            assert!(used.take(nonce, at(turn), at(5)).is_err(), "of turn {turn}: remembered, or too old");
         }
     }
 }
