@@ -24,7 +24,7 @@ const IP_LEN: usize = 16;
 const ADDRESS_LEN: usize = IP_LEN + 2;
 
 /// No mark, and no address.
-const NO_MARK: u8 = 0xff;
+const NO_MARK: u8 = 0;
 const NO_IP: [u8; IP_LEN] = [0; IP_LEN];
 
 /// The longest message: a datagram has 65 535 bytes at most (udp(7)).
