@@ -82,6 +82,7 @@ impl BodyAllowance {
     }
 
     /// Bytes that follow, where the head says how many.
+    #[cfg(feature = "http3")]
     #[inline]
     pub(crate) fn announced_left(&self) -> Option<u64> {
         (!self.ends_anywhere).then_some(self.left)
