@@ -199,11 +199,13 @@ fn pipelined_requests_are_answered_first() {
     let gate = Gate::new();
     let held = gate.clone();
     let origin = Origin::start(move |conn| {
-        let request = conn.request()?;
-        if request.target() == "/first" {
-            held.wait("another client waits");
+        loop {
+            let request = conn.request()?;
+            if request.target() == "/first" {
+                held.wait("another client waits");
+            }
+            conn.send(ok("fine"))?;
         }
-        conn.send(ok("fine"))
     });
     let weir =
         Weir::start(&config_with(&[origin.entry()], "process.workers = 1\nprocess.connections_max = 1"));
