@@ -457,6 +457,7 @@ impl Acceptor {
         let run = DatagramConnection::run;
         if !DatagramConnection::start(&self.exchanges, Rc::clone(listener), accepted, run) {
             link.close(0);
+            link.send(clock::now());
             link.forget();
         }
     }

@@ -52,6 +52,8 @@ impl Transport for DatagramTransport {
     /// What was sent has been acknowledged by then, or will not be.
     async fn close(&mut self, client: &mut Client, _how: Close) {
         self.link.close(self.close_code);
+        self.link.tell_end(&client.worker.timers).await;
+        self.link.stay_for_end(&client.worker.timers);
         let path = self.link.with(|connection| connection.stats().path);
         let shard = &client.listener.shard;
         shard.http3_packets.add(path.sent_packets);

@@ -1,9 +1,12 @@
 //! One connection of QUIC, shared by the task that serves it and its streams.
 
 use std::cell::{Cell, RefCell};
+use std::future::{self, Future as _};
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::rc::Rc;
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use bytes::Bytes;
 use quinn_proto::{Connection, ConnectionEvent, ConnectionHandle, EndpointEvent, Event, Transmit, VarInt};
@@ -12,6 +15,7 @@ use weir_traffic::limit::ClientKey;
 use super::path_guard::PathGuard;
 use super::socket::QuicSocket;
 use crate::net::clock::{self, Instant};
+use crate::net::timing::timers::Timers;
 
 /// Streams that a client may have open at once at first: each that it may open takes memory, whether it does or not (82 bytes), and most connections have few.
 pub(crate) const STREAMS_AT_FIRST: u32 = 16;
@@ -21,6 +25,9 @@ const SENDS_MAX: usize = 8;
 
 /// Datagrams after which it is looked at what has come in them.
 const LOOK_AFTER: u32 = 32;
+
+/// For how long an end is seen to; three probe timeouts at most.
+const END_TIME: Duration = Duration::from_secs(1);
 
 /// A connection, without what its streams carry.
 pub(crate) struct QuicLink {
@@ -36,6 +43,10 @@ pub(crate) struct QuicLink {
     proven: Option<ClientKey>,
     is_handshaking: Cell<bool>,
     is_drained: Cell<bool>,
+    /// Whether the client has been sent the end, or has ended the connection itself.
+    is_told: Cell<bool>,
+    /// Whether a task of its own sees to its end.
+    stays: Cell<bool>,
     /// Datagrams that have come since [`QuicLink::has_received_many`] was last true.
     received: Cell<u32>,
     /// Bytes of streams that were read, or that will not be.
@@ -61,6 +72,8 @@ impl QuicLink {
             proven,
             is_handshaking: Cell::new(true),
             is_drained: Cell::new(false),
+            is_told: Cell::new(false),
+            stays: Cell::new(false),
             received: Cell::new(0),
             read_bytes: Cell::new(0),
         })
@@ -185,6 +198,8 @@ impl QuicLink {
                 // It is lost, as packets may be.
                 continue;
             }
+            // The first packet of a connection that is over says so.
+            self.is_told.set(connection.is_closed());
             if !self.socket.send(&transmit, &scratch) {
                 *unsent = Some((transmit, std::mem::take(&mut *scratch)));
                 self.wait_for_room();
@@ -215,8 +230,71 @@ impl QuicLink {
     pub(crate) fn close(&self, code: u64) {
         let now = clock::now();
         let code = VarInt::from_u64(code).unwrap_or(VarInt::MAX);
-        self.connection.borrow_mut().close(clock::std(now), code, Bytes::new());
-        self.send(now);
+        let connection = &mut *self.connection.borrow_mut();
+        self.is_told.set(connection.is_closed());
+        connection.close(clock::std(now), code, Bytes::new());
+    }
+
+    /// Sends the end that [`QuicLink::close`] has set: congestion control may hold it up for some time.
+    pub(crate) async fn tell_end(&self, timers: &Rc<Timers>) {
+        let until = clock::now() + END_TIME;
+        let is_told = || self.is_told.get() && !self.is_blocked();
+        while !is_told() && self.is_ending_until(until) {
+            self.turn(timers, until, |now| {
+                self.send(now);
+                is_told()
+            })
+            .await;
+        }
+    }
+
+    /// Answers what the client has sent before it had the end by the end once more, ever more rarely (RFC 9000 section 10.2.1): as packets of an
+    /// unknown connection they would be answered by a reset, which says no reason, and which some clients take for the end that came before it.
+    pub(crate) fn stay_for_end(self: &Rc<Self>, timers: &Rc<Timers>) {
+        let (link, timers) = (Rc::clone(self), Rc::clone(timers));
+        if !link.is_told.get() || link.is_drained.get() || !link.socket.begin_ending() {
+            return;
+        }
+        link.stays.set(true);
+        tokio::task::spawn_local(async move {
+            let until = clock::now() + END_TIME;
+            let mut answered_at = 1;
+            link.received.set(0);
+            while link.is_ending_until(until) {
+                link.turn(&timers, until, |now| {
+                    if link.received.get() >= answered_at {
+                        answered_at *= 2;
+                        link.send(now);
+                    }
+                    false
+                })
+                .await;
+            }
+            link.stays.set(false);
+            link.socket.end_ending();
+            link.forget();
+        });
+    }
+
+    /// Whether the client may not know of the end yet.
+    fn is_ending_until(&self, until: Instant) -> bool {
+        !self.is_drained.get() && clock::now() < until
+    }
+
+    /// Advances with each packet that comes, until `act` says that this is enough, it is drained, or something else is due.
+    async fn turn(&self, timers: &Rc<Timers>, until: Instant, mut act: impl FnMut(Instant) -> bool) {
+        let length = self.due().unwrap_or(until).min(until).saturating_duration_since(clock::now());
+        let mut sleep = pin!(timers.sleep(length));
+        future::poll_fn(|cx| {
+            let now = clock::now();
+            self.watch(cx);
+            self.advance(now);
+            match act(now) || self.is_drained.get() {
+                true => Poll::Ready(()),
+                false => sleep.as_mut().poll(cx),
+            }
+        })
+        .await;
     }
 
     /// The address that the client has connected to.
@@ -228,6 +306,9 @@ impl QuicLink {
 
     /// Nothing is to be had of it any more.
     pub(crate) fn forget(&self) {
+        if self.stays.get() {
+            return;
+        }
         self.end_handshake();
         self.waker.take();
         if !self.is_drained.replace(true) {

@@ -1,6 +1,6 @@
 //! What the connections on one UDP socket have in common: the socket, and the half of the protocol that is not of one connection.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -23,12 +23,17 @@ const VERSION_1: u32 = 1;
 /// The largest packets that are received: of loopback and networks with large frames, too.
 const PACKET_BYTES_MAX: u16 = 9_000;
 
+/// Connections that are over, and whose clients may not know that yet; beyond it, clients get resets.
+const ENDINGS_MAX: u32 = 64;
+
 /// A socket, and what its connections share.
 pub(super) struct QuicSocket {
     pub(super) udp: UdpSocket,
     pub(super) protocol: RefCell<Endpoint>,
     /// Connections whose handshake is not over.
     pub(super) handshakes: RefCell<OpenHandshakes>,
+    /// Connections that are over, and answer until their clients know it.
+    endings: Cell<u32>,
     pub(super) counters: Arc<DatagramShard>,
     /// What a packet is written into before it is sent.
     pub(super) scratch: RefCell<Vec<u8>>,
@@ -57,6 +62,7 @@ impl QuicSocket {
             udp,
             protocol: RefCell::new(protocol),
             handshakes: RefCell::default(),
+            endings: Cell::new(0),
             counters,
             scratch: RefCell::default(),
             blocked: RefCell::default(),
@@ -105,6 +111,18 @@ impl QuicSocket {
     /// What a connection tells its endpoint; gives what the connection gets in turn.
     pub(super) fn hear(&self, handle: ConnectionHandle, event: EndpointEvent) -> Option<ConnectionEvent> {
         self.protocol.borrow_mut().handle_event(handle, event)
+    }
+
+    /// Whether there is room for a connection that is over.
+    pub(super) fn begin_ending(&self) -> bool {
+        let has_room = self.endings.get() < ENDINGS_MAX;
+        self.endings.update(|endings| endings + u32::from(has_room));
+        has_room
+    }
+
+    /// There is that room again.
+    pub(super) fn end_ending(&self) {
+        self.endings.update(|endings| endings - 1);
     }
 
     /// Datagrams of `mtu` bytes that one send may have.

@@ -26,6 +26,7 @@ use weir_wire::RecordedFields;
 use weir_wire::http2::RecordedStream;
 use weir_wire::http3::{AnnouncedByClient, RecordedPiece, StreamPiece, read_server};
 
+use super::watchdog::WATCHDOG;
 use super::{CertificateAuthority, Gate, eventually};
 
 /// The code with which clients give a request up (RFC 9114 section 8.1).
@@ -392,7 +393,7 @@ impl Http3Client {
         &mut self,
         count: usize,
         mut end: impl FnMut(quinn::SendStream),
-    ) -> Option<u64> {
+    ) -> u64 {
         self.runtime.block_on(async {
             for _ in 0..count {
                 match self.connection.open_uni().await {
@@ -405,7 +406,7 @@ impl Http3Client {
     }
 
     /// Reads so many responses at once until the server closes the connection; the code of that.
-    pub(crate) fn read_until_closed(&mut self, path: &str, count: usize) -> Option<u64> {
+    pub(crate) fn read_until_closed(&mut self, path: &str, count: usize) -> u64 {
         let pending: Vec<_> = (0..count).map(|_| self.send("GET", path, b"")).collect();
         for pending in pending {
             let _outcome = self.try_response(pending);
@@ -413,11 +414,12 @@ impl Http3Client {
         self.close_code()
     }
 
-    /// With which code the server has closed the connection; `None` while it has not.
-    fn close_code(&self) -> Option<u64> {
-        match self.connection.close_reason() {
-            Some(quinn::ConnectionError::ApplicationClosed(closed)) => Some(closed.error_code.into_inner()),
-            _ => None,
+    /// With which code the server closes the connection.
+    fn close_code(&self) -> u64 {
+        let closed = async { tokio::time::timeout(WATCHDOG, self.connection.closed()).await };
+        match self.runtime.block_on(closed) {
+            Ok(quinn::ConnectionError::ApplicationClosed(closed)) => closed.error_code.into_inner(),
+            other => panic!("the server has not closed the connection: {other:?}"),
         }
     }
 
