@@ -309,7 +309,9 @@ impl LineEncoder for SectionEncoder<'_> {
         if !is_secret {
             self.enter_table(name_len, name_index, hash);
         }
-        lower_name(&mut self.encoder.line, name_len);
+        if name_index.is_none() {
+            lower_name(&mut self.encoder.line, name_len);
+        }
         self.write_literal(name_len, name_index, is_secret);
     }
 }

@@ -32,12 +32,33 @@ pub(super) fn static_name(known: FieldName, name: &[u8]) -> Option<usize> {
 /// Index of the entry with this value, of those that follow one another from `first` on with the same name.
 #[inline]
 pub(super) fn static_value(first: usize, value: &[u8]) -> Option<usize> {
-    let entry = LINES.get(first)?;
-    let name = &entry.line[..entry.name_len];
-    let same = LINES[first..].iter().take_while(|line| &line.line[..line.name_len] == name);
-    let found =
-        same.enumerate().find(|(_, line)| &line.line[line.name_len + 2..line.line.len() - 2] == value);
-    found.map(|(place, _)| first + place)
+    let count = usize::from(*SAME_NAME.get(first)?);
+    let found = LINES.get(first..first + count)?.iter().position(|line| {
+        // Few have the length of the value.
+        line.line.len() == line.name_len + 4 + value.len()
+            && &line.line[line.name_len + 2..][..value.len()] == value
+    });
+    found.map(|place| first + place)
+}
+
+/// How many entries that follow one another from an index on have its name.
+static SAME_NAME: [u8; STATIC_LINES] = {
+    let (mut counts, mut index) = ([1; STATIC_LINES], STATIC_LINES - 1);
+    while index > 0 {
+        index -= 1;
+        if have_same_name(&LINES[index], &LINES[index + 1]) {
+            counts[index] = counts[index + 1] + 1;
+        }
+    }
+    counts
+};
+
+const fn have_same_name(one: &StaticLine, other: &StaticLine) -> bool {
+    let mut at = 0;
+    while at < one.name_len && at < other.name_len && one.line[at] == other.line[at] {
+        at += 1;
+    }
+    at == one.name_len && at == other.name_len
 }
 
 /// Declares the entries with their names as they are known here.

@@ -18,7 +18,7 @@ use weir_http::h3::{
 use weir_observe::{Cause, ListenerShard};
 
 use super::heads::{AwaitedHead, AwaitedProgress};
-use super::shared::{Http3Shared, Http3State, StreamReader, Unread};
+use super::shared::{Http3Shared, Http3State, OpenStreams, StreamReader, Unread};
 use super::stream::Http3Stream;
 use super::transport_watch::TransportWatch;
 use crate::downstream::stream_driver::{ClientFault, ConnectionEnd, EndReason, Standing, StreamDriver};
@@ -139,7 +139,7 @@ impl Http3Driver {
                 }
                 stream.leave(Cause::Reset);
                 self.counts.reset += 1;
-                let (now, state) = (shared.millis(), &mut *shared.state.borrow_mut());
+                let (now, state) = (shared.turn_millis(), &mut *shared.state.borrow_mut());
                 state.codec.decoder.cancel(id.into());
                 state.codec.budgets.charge_reset(now)?;
             }
@@ -176,7 +176,7 @@ impl Http3Driver {
             if admitted == RequestAdmission::Rejected || self.is_deaf {
                 self.counts.refused += 1;
                 self.give_back(id, Http3Code::REQUEST_REJECTED);
-                let now = self.shared.millis();
+                let now = self.shared.turn_millis();
                 self.shared.state.borrow_mut().codec.budgets.charge_fault(now)?;
                 continue;
             }
@@ -188,7 +188,8 @@ impl Http3Driver {
             }
             self.counts.early += u64::from(self.confirmed_by.is_some());
             let section_bytes_max = self.shared.state.borrow().codec.limits().section_bytes_max;
-            self.awaited.push(AwaitedHead::new(id, section_bytes_max));
+            let since = self.shared.turn_at.get();
+            self.awaited.push(AwaitedHead::new(id, since, section_bytes_max));
             self.readable.push(id);
         }
         Ok(())
@@ -196,7 +197,7 @@ impl Http3Driver {
 
     /// Gives up the streams whose responses the client does not want.
     fn stop(&mut self) -> Result<(), Http3Fault> {
-        let now = self.shared.millis();
+        let now = self.shared.turn_millis();
         for id in std::mem::take(&mut self.stopped) {
             if let Some(at) = self.awaited.iter().position(|awaited| awaited.id == id) {
                 self.awaited.swap_remove(at);
@@ -281,14 +282,14 @@ impl Http3Driver {
             AwaitedProgress::Broken(code) => {
                 let id = self.awaited.swap_remove(at).id;
                 self.give_back(id, code);
-                let now = self.shared.millis();
+                let now = self.shared.turn_millis();
                 self.shared.state.borrow_mut().codec.budgets.charge_fault(now)?;
             }
             AwaitedProgress::Reset => {
                 let id = self.awaited.swap_remove(at).id;
                 self.counts.reset += 1;
                 self.shared.reset(id, Http3Code::REQUEST_CANCELLED);
-                let now = self.shared.millis();
+                let now = self.shared.turn_millis();
                 let state = &mut *self.shared.state.borrow_mut();
                 state.codec.decoder.cancel(id.into());
                 state.codec.budgets.charge_reset(now)?;
@@ -300,7 +301,7 @@ impl Http3Driver {
     /// Reads a stream in one direction, as far as it has arrived.
     fn read_peer(&mut self, id: StreamId) -> Result<(), Http3Fault> {
         let Some(at) = self.peers.iter().position(|peer| peer.id == id) else { return Ok(()) };
-        let now = self.shared.millis();
+        let now = self.shared.turn_millis();
         loop {
             let peer = &mut self.peers[at];
             let chunk = match peer.reader.read(&self.shared.link, id) {
@@ -360,6 +361,9 @@ impl Http3Driver {
             let len = written.unwrap_or(0);
             drop(unsent.drain(..len));
         }
+        if self.shared.state.borrow().leavings.is_empty() {
+            return;
+        }
         let ids: Vec<StreamId> = self.shared.state.borrow().leavings.keys().copied().collect();
         for id in ids {
             let left = self.shared.state.borrow_mut().leavings.remove(&id).unwrap_or_default();
@@ -379,7 +383,7 @@ impl Http3Driver {
             return Ok(Some(reason));
         }
         if self.shared.link.has_received_many() {
-            self.watch.charge(&self.shared.link, self.opened, self.shared.millis())?;
+            self.watch.charge(&self.shared.link, self.opened, self.shared.turn_millis())?;
         }
         self.accept()?;
         self.stop()?;
@@ -410,7 +414,7 @@ impl StreamDriver for Http3Driver {
         transport.close_code = Http3Code::NO_ERROR.0;
         let state = Http3State {
             codec: Http3Connection::new(Role::Server, &local, limits, Some(opened_at.since_boot_ns())),
-            streams: HashMap::new(),
+            streams: OpenStreams::default(),
             leavings: HashMap::new(),
             cuts: Vec::new(),
             unacknowledged: 0,
@@ -423,6 +427,7 @@ impl StreamDriver for Http3Driver {
             facts: transport.take_facts(),
             state: RefCell::new(state),
             opened_at,
+            turn_at: Cell::new(opened_at),
             is_ending: Cell::new(false),
         };
         Self {
@@ -451,7 +456,9 @@ impl StreamDriver for Http3Driver {
         Http3ConnectionCount(Arc::clone(shard))
     }
 
-    fn begin_turn(&mut self, _cx: &Context<'_>, _now: Duration) {}
+    fn begin_turn(&mut self, _cx: &Context<'_>, _now: Duration) {
+        self.shared.turn_at.set(clock::now());
+    }
 
     fn poll_receive(
         &mut self,
@@ -460,7 +467,7 @@ impl StreamDriver for Http3Driver {
         _stock: &Rc<BufferStock>,
         listener: &ListenerPlan,
     ) -> Poll<ConnectionEnd> {
-        let now = clock::now();
+        let now = self.shared.turn_at.get();
         self.shared.link.watch(cx);
         self.shared.link.advance(now);
         let has_streams = !self.shared.state.borrow().streams.is_empty();
@@ -523,12 +530,12 @@ impl StreamDriver for Http3Driver {
         _transport: &mut DatagramTransport,
     ) -> Poll<io::Result<()>> {
         self.write();
-        self.shared.link.send(clock::now());
+        self.shared.link.send(self.shared.turn_at.get());
         Poll::Ready(Ok(()))
     }
 
     fn standing(&self, _transport: &DatagramTransport) -> Standing {
-        let (link, state) = (&self.shared.link, self.shared.state.borrow());
+        let (link, state, now) = (&self.shared.link, self.shared.state.borrow(), self.shared.turn_at.get());
         let has_left = !state.leavings.is_empty() || !state.cuts.is_empty();
         let waits = state.unacknowledged > 0 || has_left || link.is_blocked();
         // Packets come in any order: with many streams, some head lacks a piece at any time, and each for a moment.
@@ -540,16 +547,16 @@ impl StreamDriver for Http3Driver {
             self.told_at,
             self.alive_at,
             self.confirmed_by,
-            slow_at.filter(|at| *at > clock::now()),
+            slow_at.filter(|at| *at > now),
             cut_at,
             end_at,
         ];
         Standing {
             streams: state.streams.len(),
             opened: self.opened,
-            is_partial: slow_at.is_some_and(|at| at <= clock::now()),
+            is_partial: slow_at.is_some_and(|at| at <= now),
             is_acknowledged: true,
-            is_told: self.told_at.is_some_and(|at| at <= clock::now()),
+            is_told: self.told_at.is_some_and(|at| at <= now),
             // What goes out shows what has come in at the client: congestion control sees to that.
             unwritten: waits.then(|| self.watch.moved_bytes(link)),
             turn_at: due.into_iter().flatten().min(),

@@ -14,7 +14,7 @@ use weir_http::{Framing, Method, Priority, Rule};
 use super::incoming::IncomingStream;
 use super::shared::{Http3Shared, StreamReader, Unread};
 use super::stream::{Http3Stream, StreamRequest};
-use crate::net::clock::{self, Instant};
+use crate::net::clock::Instant;
 use crate::relay::http2::inbox::ReceivedHead;
 use crate::state::snapshot::ListenerPlan;
 
@@ -48,10 +48,10 @@ pub(super) enum AwaitedProgress {
 }
 
 impl AwaitedHead {
-    pub(super) fn new(id: StreamId, section_bytes_max: usize) -> Self {
+    pub(super) fn new(id: StreamId, since: Instant, section_bytes_max: usize) -> Self {
         Self {
             id,
-            since: clock::now(),
+            since,
             frames: RequestStream::new(Role::Server, section_bytes_max),
             reader: StreamReader::default(),
             chunk: Bytes::new(),
@@ -85,7 +85,7 @@ impl AwaitedHead {
                 Err(Unread::Ended) => return Ok(AwaitedProgress::Broken(Http3Code::REQUEST_INCOMPLETE)),
             }
             let input = StreamInput { bytes: &self.chunk, is_last: self.is_last };
-            let now = connection.millis();
+            let now = connection.turn_millis();
             let received = {
                 let state = &mut *connection.state.borrow_mut();
                 self.frames.receive(input, &mut state.codec.budgets, now)
@@ -155,7 +155,7 @@ impl AwaitedHead {
         self.frames.drop_section();
         let request = StreamRequest { head, head_bytes, refused };
         if is_open && !has_use_for_body && self.at == self.chunk.len() && !self.is_last {
-            self.whole = Some((request, clock::now() + END_TIME));
+            self.whole = Some((request, connection.turn_at.get() + END_TIME));
             return self.end(connection, listener);
         }
         Ok(self.begin(connection, listener, request))
@@ -176,7 +176,7 @@ impl AwaitedHead {
         let Some((mut request, _)) = self.whole.take() else { return Ok(AwaitedProgress::Waits) };
         if self.is_last && self.chunk.is_empty() {
             let input = StreamInput { bytes: &[], is_last: true };
-            let now = connection.millis();
+            let now = connection.turn_millis();
             let ended = {
                 let state = &mut *connection.state.borrow_mut();
                 self.frames.receive(input, &mut state.codec.budgets, now)
@@ -197,7 +197,7 @@ impl AwaitedHead {
 
     /// Whether its end is waited for no longer.
     pub(super) fn is_due(&self, connection: &Http3Shared) -> bool {
-        self.end_at().is_some_and(|until| until <= clock::now() || connection.is_ending.get())
+        self.end_at().is_some_and(|until| until <= connection.turn_at.get() || connection.is_ending.get())
     }
 
     /// The stream gets its exchange.

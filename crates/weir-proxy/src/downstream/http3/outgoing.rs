@@ -14,6 +14,9 @@ use crate::relay::message_end::BodyAllowance;
 /// Bytes that are gathered before they go to the stream: a head and a short body leave in one piece.
 const GATHERED_MAX: usize = 4 * 1024;
 
+/// Room for a head of common length and a short body, so that they do not grow step by step.
+const HEAD_ROOM: usize = 1024;
+
 /// The sending side of a stream.
 #[derive(Debug)]
 pub(super) struct OutgoingStream {
@@ -56,6 +59,7 @@ impl OutgoingStream {
         framing: Option<Framing>,
         write: impl FnOnce(&mut QpackEncoder, &mut Vec<u8>),
     ) {
+        self.gathered.reserve(HEAD_ROOM);
         write(&mut connection.state.borrow_mut().codec.encoder, &mut self.gathered);
         let Some(framing) = framing else { return };
         self.allowance.begin(framing);

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -32,6 +33,8 @@ pub(super) struct Http3Shared {
     pub(super) facts: TransportFacts,
     pub(super) state: RefCell<Http3State>,
     pub(super) opened_at: Instant,
+    /// When the connection had its last turn.
+    pub(super) turn_at: Cell<Instant>,
     /// Whether no further streams are taken.
     pub(super) is_ending: Cell<bool>,
 }
@@ -40,7 +43,7 @@ pub(super) struct Http3Shared {
 pub(super) struct Http3State {
     pub(super) codec: Http3Connection,
     /// Streams whose exchange is not over.
-    pub(super) streams: HashMap<StreamId, Rc<Http3StreamShared>>,
+    pub(super) streams: OpenStreams,
     /// What streams that are over have left unsent.
     pub(super) leavings: HashMap<StreamId, Vec<u8>>,
     /// Streams whose response has broken off, until they are reset.
@@ -54,6 +57,30 @@ pub(super) struct Http3State {
     pub(super) fault: Option<Http3Fault>,
     /// Streams that we have reset, or refused, since that was last counted.
     pub(super) resets_sent: u64,
+}
+
+/// Streams by their IDs, which clients count up: as hashes they differ where it matters.
+pub(super) type OpenStreams = HashMap<StreamId, Rc<Http3StreamShared>, BuildHasherDefault<StreamIdHasher>>;
+
+/// Spreads the ID of a stream.
+#[derive(Debug, Default)]
+pub(super) struct StreamIdHasher(u64);
+
+impl Hasher for StreamIdHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(self.0.rotate_left(8) ^ u64::from(byte));
+        }
+    }
+
+    fn write_u64(&mut self, id: u64) {
+        // Of the golden ratio: neighbours come to lie far from one another, in the low bits and in the high ones.
+        self.0 = id.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 /// A stream whose response has broken off.
@@ -186,6 +213,11 @@ impl StreamReader {
 }
 
 impl Http3Shared {
+    /// Milliseconds from the opening of the connection to its last turn.
+    pub(super) fn turn_millis(&self) -> u64 {
+        self.turn_at.get().nanos_since(self.opened_at) / 1_000_000
+    }
+
     /// Milliseconds since the connection was opened.
     pub(super) fn millis(&self) -> u64 {
         clock::now().nanos_since(self.opened_at) / 1_000_000
@@ -238,7 +270,10 @@ impl Http3Shared {
 
     /// Resets the streams whose time has come.
     pub(super) fn reset_cut(&self) {
-        let now = clock::now();
+        if self.state.borrow().cuts.is_empty() {
+            return;
+        }
+        let now = self.turn_at.get();
         let mut cuts = std::mem::take(&mut self.state.borrow_mut().cuts);
         cuts.retain(|cut| {
             let waits = cut.at > now;

@@ -26,6 +26,9 @@ const SENDS_MAX: usize = 8;
 /// Datagrams after which it is looked at what has come in them.
 const LOOK_AFTER: u32 = 32;
 
+/// What packets have at least by which a handshake or a path is tried (RFC 9000 sections 8.2.1 and 14.1).
+const PACKET_BYTES_MIN: usize = 1_200;
+
 /// For how long an end is seen to; three probe timeouts at most.
 const END_TIME: Duration = Duration::from_secs(1);
 
@@ -43,8 +46,10 @@ pub(crate) struct QuicLink {
     proven: Option<ClientKey>,
     is_handshaking: Cell<bool>,
     is_drained: Cell<bool>,
-    /// Whether the client has been sent the end, or has ended the connection itself.
+    /// Whether the client has been sent the end.
     is_told: Cell<bool>,
+    /// Whether the client has ended it, or has not been heard of for too long.
+    is_left: Cell<bool>,
     /// Whether a task of its own sees to its end.
     stays: Cell<bool>,
     /// Datagrams that have come since [`QuicLink::has_received_many`] was last true.
@@ -73,6 +78,7 @@ impl QuicLink {
             is_handshaking: Cell::new(true),
             is_drained: Cell::new(false),
             is_told: Cell::new(false),
+            is_left: Cell::new(false),
             stays: Cell::new(false),
             received: Cell::new(0),
             read_bytes: Cell::new(0),
@@ -205,6 +211,11 @@ impl QuicLink {
                 self.wait_for_room();
                 return self.tell(connection);
             }
+            // Whatever had to go is in a datagram that is not full, once there are no other kinds of packets that are sent by themselves.
+            let is_all = transmit.segment_size.is_none() && transmit.size < PACKET_BYTES_MIN;
+            if is_all && segments_max > 1 && !connection.is_handshaking() {
+                return self.tell(connection);
+            }
         }
         self.tell(connection);
         self.wake();
@@ -231,14 +242,14 @@ impl QuicLink {
         let now = clock::now();
         let code = VarInt::from_u64(code).unwrap_or(VarInt::MAX);
         let connection = &mut *self.connection.borrow_mut();
-        self.is_told.set(connection.is_closed());
+        self.is_left.set(connection.is_closed());
         connection.close(clock::std(now), code, Bytes::new());
     }
 
     /// Sends the end that [`QuicLink::close`] has set: congestion control may hold it up for some time.
     pub(crate) async fn tell_end(&self, timers: &Rc<Timers>) {
         let until = clock::now() + END_TIME;
-        let is_told = || self.is_told.get() && !self.is_blocked();
+        let is_told = || self.is_left.get() || self.is_told.get() && !self.is_blocked();
         while !is_told() && self.is_ending_until(until) {
             self.turn(timers, until, |now| {
                 self.send(now);
@@ -252,7 +263,8 @@ impl QuicLink {
     /// unknown connection they would be answered by a reset, which says no reason, and which some clients take for the end that came before it.
     pub(crate) fn stay_for_end(self: &Rc<Self>, timers: &Rc<Timers>) {
         let (link, timers) = (Rc::clone(self), Rc::clone(timers));
-        if !link.is_told.get() || link.is_drained.get() || !link.socket.begin_ending() {
+        let is_of_use = link.is_told.get() && !link.is_left.get() && !link.is_drained.get();
+        if !is_of_use || !link.socket.begin_ending() {
             return;
         }
         link.stays.set(true);

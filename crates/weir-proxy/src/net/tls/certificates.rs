@@ -97,6 +97,9 @@ impl Certificates {
     /// Whether a client that asked for `asked` in its handshake has been shown a certificate that is not for `host`, although there is one.
     pub(crate) fn are_others(&self, asked: &str, host: &str) -> bool {
         let now = self.now.load();
+        if now.is_single && self.issued.is_none() {
+            return false;
+        }
         let (shown, own) = (now.candidates(Some(asked)), now.candidates(Some(host)));
         let is_default = std::ptr::eq(own, &now.default);
         if let Some(issued) = self.issued.as_ref().filter(|_| is_default) {
@@ -178,6 +181,8 @@ struct ByName {
     /// By a domain for all hosts below it, the dot before it included.
     domain: HashMap<Box<str>, Candidates>,
     default: Candidates,
+    /// Whether there is no more than one.
+    is_single: bool,
 }
 
 /// Certificates for one name, in the order of preference.
@@ -191,6 +196,7 @@ impl ByName {
             wildcard: HashMap::new(),
             domain: HashMap::new(),
             default: Vec::new(),
+            is_single: false,
         };
         let certificates = || sources.iter().flat_map(CertificateSource::certificates);
         let default_names = certificates().next().map(|first| first.certificate.names.clone());
@@ -219,6 +225,7 @@ impl ByName {
             // Stable: of two that cost the same, the first in the config.
             candidates.sort_by_key(|certified| cost(certified));
         }
+        made.is_single = certificates().nth(1).is_none();
         made.sources = sources;
         Ok(made)
     }
