@@ -40,7 +40,7 @@ impl Scenario {
     }
 
     /// Which kinds of work are there.
-    fn works(&self) -> [bool; 16] {
+    fn works(&self) -> [bool; 17] {
         [
             self.steady.is_some(),
             self.idle.is_some(),
@@ -58,6 +58,7 @@ impl Scenario {
             self.soak.is_some(),
             self.slow_stream.is_some(),
             self.flood.is_some(),
+            self.site.is_some(),
         ]
     }
 

@@ -13,6 +13,7 @@ pub mod work;
 pub mod clients;
 pub mod soak;
 pub mod http2;
+pub mod site;
 
 use std::time::Duration;
 
@@ -31,6 +32,7 @@ pub use bar::Bar;
 use clients::{LadderWork, ReloadWork, SlowClientsWork};
 use http2::{FloodWork, SlowStreamWork};
 pub use run_length::RunLength;
+use site::SiteWork;
 use soak::SoakWork;
 pub use steady::{RequestRate, SteadyWork};
 use work::{OutageWork, OverloadWork, PersistenceWork, ProbesWork, QueueWork, SlowWork, UnfinishedWork};
@@ -113,6 +115,9 @@ pub struct Scenario {
     /// Everything at once, for long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub soak: Option<SoakWork>,
+    /// A site that runs already, which only the command line can give.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub site: Option<SiteWork>,
     /// The bars for the figures.
     #[serde(default, rename = "bar")]
     pub bars: Vec<Bar>,
@@ -188,6 +193,10 @@ impl Scenario {
         name.clone_into(&mut scenario.name);
         scenario.check().with_context(|| format!("scenario {name}"))?;
         ensure!(
+            scenario.site.is_none(),
+            "scenario {name}: `[site]` is given on the command line: run --url URL"
+        );
+        ensure!(
             scenario.all_targets().all(|target| target.product != Product::Url),
             "scenario {name}: `url` is given on the command line"
         );
@@ -218,6 +227,8 @@ impl Scenario {
             flood.columns()
         } else if let Some(soak) = &self.soak {
             soak.columns()
+        } else if let Some(site) = &self.site {
+            site.columns()
         } else if self.queue.is_some() {
             let first = [M::OfCapacity, M::LongestOfIdeal, M::Availability, M::Overtaken, M::Overlaps];
             let next = [M::RequestsPerSecond, M::ServiceTime, M::P50, M::P99, M::Longest];
