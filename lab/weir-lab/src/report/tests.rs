@@ -528,7 +528,10 @@ fn a_regression_is_what_is_worse_by_more_than_noise_and_more_than_is_allowed() {
     let worse = run_with(&[("weir", &[13.0, 13.1, 12.9])]);
     let verdict = |after: &Run, percent| compare::regression(&before, after, percent);
     let compare::RegressionVerdict::Worse(figures) = verdict(&worse, 10.0) else { panic!("it is worse") };
-    assert!(figures[0].starts_with("weir: requests per second was 100 000 req/s and is 76 923"), "{figures:?}");
+    assert!(
+        figures[0].starts_with("weir: requests per second was 100 000 req/s and is 76 923"),
+        "{figures:?}"
+    );
     assert!(figures[1].contains("CPU per request was 10.00 µs and is 13.00 µs (1.30"), "{figures:?}");
     assert_eq!(verdict(&worse, 40.0), compare::RegressionVerdict::None);
     assert_eq!(verdict(&before, 0.0), compare::RegressionVerdict::None);

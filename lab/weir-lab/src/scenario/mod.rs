@@ -7,6 +7,7 @@ pub mod catalogue;
 mod run_length;
 mod expected_duration;
 mod check;
+mod mistakes;
 pub mod steady;
 pub mod bar;
 pub mod work;
@@ -188,7 +189,8 @@ impl Scenario {
     /// # Errors
     /// The errors in it, with the place.
     pub fn read(name: &str, text: &str) -> anyhow::Result<Self> {
-        let mut scenario: Self = toml::from_str(text).with_context(|| format!("scenario {name}"))?;
+        let read = mistakes::read(text).map_err(|mistakes| anyhow::anyhow!("\n  {}", mistakes.join("\n  ")));
+        let mut scenario: Self = read.with_context(|| format!("scenario {name}"))?;
         ensure!(scenario.name.is_empty(), "scenario {name}: a scenario is called like its file");
         name.clone_into(&mut scenario.name);
         scenario.check().with_context(|| format!("scenario {name}"))?;
@@ -333,5 +335,7 @@ impl Scenario {
     }
 }
 
+#[cfg(test)]
+mod reference_tests;
 #[cfg(test)]
 mod tests;

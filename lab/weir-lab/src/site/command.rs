@@ -18,7 +18,7 @@ use super::arrivals::{DueTimes, RatePhase, RatePlan, RequestSpacing};
 use super::driver::SitePlan;
 use super::expectation::{AnswerExpectation, StatusSet};
 use super::prepared::prepare;
-use super::request::{CommonFields, SiteRequest, check_method, check_path};
+use super::request::{GivenFields, SiteRequest, check_method, check_path};
 use super::request_file;
 use super::rounds::{self, SiteRun};
 use super::site_url::SiteUrl;
@@ -269,7 +269,7 @@ impl SiteArgs {
         for pid in &self.pid {
             ensure!(rounds::is_running(*pid), "there is no process {pid} on this machine (--pid)");
         }
-        let fields = CommonFields::read(&url.authority, &self.field)?;
+        let fields = GivenFields::read(&url.authority, &self.field)?;
         let load = self.load(url, options)?;
         let closes = self.no_keepalive;
         let prepared = |it: &SiteRequest| prepare(it, &fields, self.protocol, url.is_secure, closes);

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use super::arrivals::DueTimes;
 use super::phase_outcome::PhaseOutcome;
 use super::prepared::PreparedRequest;
-use super::seat::{AskedRequest, ClientSeat, SeatConnection};
+use super::seat::{ClientSeat, DueRequest, SeatConnection};
 use super::stream_connection::StreamConnection;
 use crate::clock;
 use crate::load::driver::RaisedPriority;
@@ -116,7 +116,7 @@ struct SiteDriver<'a> {
     /// Places that rest after a fault, in a closed loop.
     resting: Vec<usize>,
     /// Requests that wait for a place.
-    waiting: VecDeque<AskedRequest>,
+    waiting: VecDeque<DueRequest>,
     due: DueTimes,
     next_due: Option<u64>,
     /// How often it was looked for what is due.
@@ -289,16 +289,16 @@ impl<'a> SiteDriver<'a> {
     }
 
     /// The next request, which is due at `due`.
-    fn ask(&mut self, due: u64) -> AskedRequest {
+    fn ask(&mut self, due: u64) -> DueRequest {
         let order = &self.plan.order;
         let number = order[(self.asked % order.len() as u64) as usize] as usize;
         self.asked += 1;
-        AskedRequest { tag: self.asked, number, due, began: due, attempts: 0, turn: self.turns }
+        DueRequest { tag: self.asked, number, due, began: due, attempts: 0, turn: self.turns }
     }
 
     /// Gives a request to a client.
-    fn begin(&mut self, index: usize, asked: AskedRequest) {
-        let asked = AskedRequest { began: self.now(), attempts: asked.attempts + 1, ..asked };
+    fn begin(&mut self, index: usize, asked: DueRequest) {
+        let asked = DueRequest { began: self.now(), attempts: asked.attempts + 1, ..asked };
         self.active += 1;
         if self.seats[index].connection.is_none()
             && let Err(fault) = self.open(index)
@@ -418,7 +418,7 @@ impl<'a> SiteDriver<'a> {
     }
 
     /// A request that a client had taken is over, and its place free.
-    fn finish(&mut self, index: usize, asked: &AskedRequest, result: StreamResult, seen: &SeenAnswer) {
+    fn finish(&mut self, index: usize, asked: &DueRequest, result: StreamResult, seen: &SeenAnswer) {
         let now = self.now();
         self.active -= 1;
         let mut rests = false;
@@ -452,7 +452,7 @@ impl<'a> SiteDriver<'a> {
     /// A complete answer came, which is as expected or not.
     fn note_answer(
         &mut self,
-        asked: &AskedRequest,
+        asked: &DueRequest,
         seen: &SeenAnswer,
         now: u64,
         checked: Result<(), LoadFault>,
@@ -475,7 +475,7 @@ impl<'a> SiteDriver<'a> {
         }
     }
 
-    fn note_fault(&mut self, asked: &AskedRequest, fault: &LoadFault, now: u64) {
+    fn note_fault(&mut self, asked: &DueRequest, fault: &LoadFault, now: u64) {
         self.outcome.phases.iter_mut().for_each(|phase| phase.series.failed(now));
         // What a closed loop began in its last phase belongs to that.
         let at = if self.plan.is_closed { now.min(self.to.saturating_sub(1)) } else { asked.due };
@@ -489,12 +489,11 @@ impl<'a> SiteDriver<'a> {
     fn sweep(&mut self, now: u64) {
         self.next_sweep = now + SWEEP;
         let timeout = self.plan.timeout.as_nanos() as u64;
-        let is_late = |asked: &AskedRequest| now.saturating_sub(asked.began) > timeout;
+        let is_late = |asked: &DueRequest| now.saturating_sub(asked.began) > timeout;
         for index in 0..self.seats.len() {
             let seat = &mut self.seats[index];
-            let late: Vec<AskedRequest> = seat.active.iter().copied().filter(is_late).collect();
-            let late_pending: Vec<AskedRequest> =
-                seat.pending.extract_if(.., |asked| is_late(asked)).collect();
+            let late: Vec<DueRequest> = seat.active.iter().copied().filter(is_late).collect();
+            let late_pending: Vec<DueRequest> = seat.pending.extract_if(.., |asked| is_late(asked)).collect();
             if let Some(connection) = &mut seat.connection {
                 late.iter().chain(&late_pending).for_each(|asked| connection.give_up(asked));
             }

@@ -30,7 +30,7 @@ const BLOCK_MAX: usize = 64 * 1024;
 const STREAM_MAX: u32 = (1 << 31) - 3;
 
 /// A stream that is over: by which its driver knows it, how it ended, and what was seen.
-pub(super) type EndedRequest = (u64, StreamResult, SeenAnswer);
+pub(super) type EndedAnswer = (u64, StreamResult, SeenAnswer);
 
 #[derive(Debug)]
 struct SiteStream {
@@ -63,7 +63,7 @@ pub(super) struct Http2Streams {
     /// The last stream that the target will process, once it says so.
     last_id: Option<u32>,
     /// The streams that are over since the last call.
-    pub(super) ended: VecDeque<EndedRequest>,
+    pub(super) ended: VecDeque<EndedAnswer>,
 }
 
 impl Http2Streams {
@@ -313,7 +313,7 @@ fn malformed(rule: &str) -> LoadFault {
 
 #[cfg(test)]
 mod tests {
-    use super::{EndedRequest, FRAME_MAX, Http2Streams, STREAM_WINDOW};
+    use super::{EndedAnswer, FRAME_MAX, Http2Streams, STREAM_WINDOW};
     use crate::load::LoadFault;
     use crate::load::http2::client::StreamResult;
     use crate::wire::http2::{self, ACK, END_HEADERS, END_STREAM, kind};
@@ -338,7 +338,7 @@ mod tests {
     }
 
     fn ended(streams: &mut Http2Streams) -> Vec<(u64, StreamResult, u16, u64)> {
-        let plain = |(tag, result, seen): EndedRequest| (tag, result, seen.status, seen.len);
+        let plain = |(tag, result, seen): EndedAnswer| (tag, result, seen.status, seen.len);
         streams.ended.drain(..).map(plain).collect()
     }
 

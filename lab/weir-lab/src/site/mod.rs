@@ -18,6 +18,6 @@ mod http2_streams;
 mod prepared;
 pub mod access_log;
 pub mod arrivals;
-pub mod expectation;
 pub mod request;
+pub mod expectation;
 pub mod site_url;

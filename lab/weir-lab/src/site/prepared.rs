@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::expectation::AnswerExpectation;
-use super::request::{CommonFields, SiteRequest, is_repeatable};
+use super::request::{GivenFields, SiteRequest, is_repeatable};
 use crate::load::http3::request::{self, Http3Request};
 use crate::scenario::site::SiteProtocol;
 use crate::wire::{http2, http3};
@@ -37,7 +37,7 @@ pub(super) struct PreparedRequest {
 /// Prepares `request` with `fields`.
 pub(super) fn prepare(
     request: &SiteRequest,
-    fields: &CommonFields,
+    fields: &GivenFields,
     protocol: SiteProtocol,
     is_secure: bool,
     closes: bool,
@@ -69,7 +69,7 @@ fn says_length(request: &SiteRequest) -> bool {
     !request.body.is_empty() || matches!(&*request.method, "POST" | "PUT" | "PATCH")
 }
 
-fn http1(request: &SiteRequest, fields: &CommonFields, closes: bool) -> Bytes {
+fn http1(request: &SiteRequest, fields: &GivenFields, closes: bool) -> Bytes {
     let mut head = format!("{} {} HTTP/1.1\r\nHost: {}\r\n", request.method, request.path, fields.authority);
     fields.lines.iter().for_each(|(name, value)| head.push_str(&format!("{name}: {value}\r\n")));
     if says_length(request) {
@@ -80,7 +80,7 @@ fn http1(request: &SiteRequest, fields: &CommonFields, closes: bool) -> Bytes {
 }
 
 /// The lines of a request of HTTP/2 and HTTP/3, names in lower case.
-fn lines(request: &SiteRequest, fields: &CommonFields, is_secure: bool) -> Vec<(String, String)> {
+fn lines(request: &SiteRequest, fields: &GivenFields, is_secure: bool) -> Vec<(String, String)> {
     let scheme = if is_secure { "https" } else { "http" };
     let first = [
         (":method", &*request.method),

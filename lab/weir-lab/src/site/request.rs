@@ -20,7 +20,7 @@ pub struct SiteRequest {
 
 /// The fields that all requests have.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CommonFields {
+pub struct GivenFields {
     /// The authority: that of the URL, or of a Host field that the user gives.
     pub authority: String,
     /// The others, in their order.
@@ -31,7 +31,7 @@ pub struct CommonFields {
 const OF_CONNECTION: [&str; 7] =
     ["connection", "content-length", "transfer-encoding", "keep-alive", "upgrade", "te", "expect"];
 
-impl CommonFields {
+impl GivenFields {
     /// The fields `given` as `Name: value`, for a site called `authority`.
     ///
     /// # Errors
@@ -101,12 +101,12 @@ pub fn is_repeatable(method: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{CommonFields, check_method, check_path};
+    use super::{GivenFields, check_method, check_path};
 
     #[test]
     fn fields_of_the_user_come_first_and_host_is_the_authority() {
         let given = ["Host: shop.example", "user-agent: me", "X-A:b:c"].map(str::to_owned);
-        let fields = CommonFields::read("127.0.0.1:1", &given).unwrap();
+        let fields = GivenFields::read("127.0.0.1:1", &given).unwrap();
         assert_eq!(fields.authority, "shop.example");
         let lines: Vec<String> = fields.lines.iter().map(|(name, value)| format!("{name}={value}")).collect();
         assert_eq!(lines, ["user-agent=me", "X-A=b:c", "Accept=*/*"]);
@@ -122,7 +122,7 @@ mod tests {
             "x",
             "A: b\r\nC: d",
         ] {
-            assert!(CommonFields::read("a", &[wrong.to_owned()]).is_err(), "{wrong}");
+            assert!(GivenFields::read("a", &[wrong.to_owned()]).is_err(), "{wrong}");
         }
         assert!(
             check_method("get").is_err() && check_method("CONNECT").is_err() && check_method("PATCH").is_ok()

@@ -13,7 +13,7 @@ use crate::load::seen::SeenAnswer;
 
 /// A request of the load, from its intended start on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct AskedRequest {
+pub(super) struct DueRequest {
     /// By which it is known.
     pub(super) tag: u64,
     /// Which of the prepared requests it is.
@@ -44,9 +44,9 @@ pub(super) struct ClientSeat {
     /// Which of its connections this is: tells late events of an earlier one.
     pub(super) serial: u32,
     /// Requests under way.
-    pub(super) active: Vec<AskedRequest>,
+    pub(super) active: Vec<DueRequest>,
     /// Requests that the connection takes later: it is not there yet, or has enough.
-    pub(super) pending: Vec<AskedRequest>,
+    pub(super) pending: Vec<DueRequest>,
     /// Which source address its connections have, where the target is on this machine.
     pub(super) source: usize,
     /// The kernel tells when more can be sent.
@@ -55,7 +55,7 @@ pub(super) struct ClientSeat {
 
 impl SeatConnection {
     /// Begins a request, which goes out with the next `flush`; false when it takes none now.
-    pub(super) fn begin(&mut self, asked: &AskedRequest, request: &PreparedRequest) -> bool {
+    pub(super) fn begin(&mut self, asked: &DueRequest, request: &PreparedRequest) -> bool {
         match (self, &request.bytes) {
             (Self::Stream(stream), _) => stream.begin(asked.tag, request),
             (Self::Quic(client), RequestBytes::Http3(request)) => {
@@ -124,7 +124,7 @@ impl SeatConnection {
     }
 
     /// Gives up a request that takes too long.
-    pub(super) fn give_up(&mut self, asked: &AskedRequest) {
+    pub(super) fn give_up(&mut self, asked: &DueRequest) {
         match self {
             Self::Stream(stream) => stream.give_up(asked.tag),
             Self::Quic(client) if client.is_connected() => client.give_up_before(asked.began + 1),

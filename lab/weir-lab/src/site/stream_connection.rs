@@ -11,7 +11,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use super::http1_reader::Http1Reader;
-use super::http2_streams::{EndedRequest, Http2Streams};
+use super::http2_streams::{EndedAnswer, Http2Streams};
 use super::prepared::{PreparedRequest, RequestBytes};
 use crate::load::http2::client::StreamResult;
 use crate::load::seen::SeenAnswer;
@@ -29,7 +29,7 @@ struct Http1Exchange {
 
 #[derive(Debug)]
 enum StreamProtocol {
-    Http1 { exchange: Option<Http1Exchange>, ended: VecDeque<EndedRequest>, is_over: bool },
+    Http1 { exchange: Option<Http1Exchange>, ended: VecDeque<EndedAnswer>, is_over: bool },
     Http2(Http2Streams),
 }
 

@@ -2,8 +2,6 @@
 //!
 //! Requests are written with a table of their own of three lines; of responses nothing but the status is read, which comes first.
 
-use super::http3::prefixed;
-
 /// What a client begins with.
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -117,6 +115,22 @@ pub fn block<'a>(lines: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<u8> {
         }
     }
     block
+}
+
+/// An integer that begins in the last `bits` of a byte (RFC 7541, section 5.1).
+pub(super) fn prefixed(out: &mut Vec<u8>, first: u8, bits: u32, value: u64) {
+    let full = (1_u64 << bits) - 1;
+    if value < full {
+        out.push(first | value as u8);
+        return;
+    }
+    out.push(first | full as u8);
+    let mut rest = value - full;
+    while rest >= 0x80 {
+        out.push(rest as u8 | 0x80);
+        rest >>= 7;
+    }
+    out.push(rest as u8);
 }
 
 /// A string of fewer than 127 bytes, without Huffman coding.

@@ -3,7 +3,7 @@
 //! Requests name lines of the static table, or spell them out; responses cannot do otherwise, since the clients offer no table of their
 //! own. Of a response nothing but the status is read, which comes first.
 
-use super::http2::three_digits;
+use super::http2::{prefixed, three_digits};
 
 /// What a stream of one direction is for, which it begins with.
 pub mod stream {
@@ -119,23 +119,7 @@ fn named(section: &mut Vec<u8>, index: u64, value: &str) {
     section.extend_from_slice(value.as_bytes());
 }
 
-/// An integer that begins in the last `bits` of a byte (RFC 7541, section 5.1).
-pub(super) fn prefixed(out: &mut Vec<u8>, first: u8, bits: u32, value: u64) {
-    let full = (1_u64 << bits) - 1;
-    if value < full {
-        out.push(first | value as u8);
-        return;
-    }
-    out.push(first | full as u8);
-    let mut rest = value - full;
-    while rest >= 0x80 {
-        out.push(rest as u8 | 0x80);
-        rest >>= 7;
-    }
-    out.push(rest as u8);
-}
-
-/// Reads such an integer.
+/// Reads an integer that begins in the last `bits` of a byte.
 fn read_prefixed(bytes: &[u8], bits: u32) -> Option<(u64, &[u8])> {
     let (first, mut rest) = bytes.split_first()?;
     let full = (1_u64 << bits) - 1;
