@@ -73,7 +73,9 @@ enum LabCommand {
     },
     /// Measure what a request and a client cost here, and answer whether a load will hold: cores, memory, limits, machines.
     #[command(after_help = "Examples:\n  weir-lab plan --rate 25000 --clients 5000 --body 1k\n  \
-                            weir-lab plan --rate 2000 --clients 500 --keepalive no --tls --target haproxy")]
+                            weir-lab plan --rate 2000 --clients 500 --keepalive no --tls --target haproxy\n  \
+                            weir-lab plan --rate 8000 --clients 3000 --answer 20k --tls --core-hour 0.04\n  \
+                            weir-lab plan --rate 5000 --clients 20000 --message 200")]
     Plan(PlanArgs),
     /// Compare two saved runs, figure by figure; a difference that may be chance is called that.
     #[command(

@@ -7,34 +7,68 @@ const MISTAKES_MAX: usize = 20;
 
 /// Reads `text`, or gives its mistakes, a line each.
 pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, Vec<String>> {
-    let (mut rest, mut mistakes): (String, Vec<String>) = (text.to_owned(), Vec::new());
+    let (mut rest, mut mistakes) = without_unknown::<T>(text);
     loop {
         let error = match toml::from_str::<T>(&rest) {
             Ok(it) if mistakes.is_empty() => return Ok(it),
-            Ok(_) => return Err(mistakes),
+            Ok(_) => break,
             Err(error) => error,
         };
         let span = error.span().unwrap_or(0..0);
         let is_syntax = rest.parse::<toml::Table>().is_err();
+        let is_missing = error.message().starts_with("missing field");
         // What is missing, or no longer TOML, may only be so because the line of another mistake was taken out.
-        let follows = !mistakes.is_empty() && (is_syntax || error.message().starts_with("missing field"));
-        if follows {
-            return Err(mistakes);
+        if !mistakes.is_empty() && (is_syntax || is_missing) {
+            break;
         }
-        let number = rest[..span.start.min(rest.len())].matches('\n').count() + 1;
-        mistakes.push(format!("line {number}: {}", in_plain_words(error.message())));
-        let is_last = is_syntax || span.is_empty() || error.message().starts_with("missing field");
-        if is_last || mistakes.len() == MISTAKES_MAX {
-            return Err(mistakes);
+        mistakes.push((line_of(&rest, span.start), in_plain_words(error.message())));
+        if is_syntax || is_missing || span.is_empty() || mistakes.len() == MISTAKES_MAX {
+            break;
         }
         rest = without_lines(&rest, &span);
     }
+    mistakes.sort_by_key(|(line, _)| *line);
+    Err(mistakes.into_iter().map(|(line, what)| format!("line {line}: {what}")).collect())
 }
 
-/// The text with empty lines in place of those in which `span` is.
+/// The number of the line at byte `at`.
+fn line_of(text: &str, at: usize) -> usize {
+    text[..at.min(text.len())].matches('\n').count() + 1
+}
+
+/// The text without keys of the file itself that a `T` does not have, and these: the parser would stop at something else before.
+fn without_unknown<T: DeserializeOwned>(text: &str) -> (String, Vec<(usize, String)>) {
+    let (mut rest, mut mistakes) = (text.to_owned(), Vec::new());
+    let Some(known) = toml::from_str::<T>("\"\" = 1").err().map(|error| error.message().to_owned()) else {
+        return (rest, mistakes);
+    };
+    let keys = text.parse::<toml::Table>().unwrap_or_default();
+    for key in keys.keys().filter(|key| !known.contains(&format!("`{key}`"))) {
+        let starts =
+            [format!("{key} "), format!("{key}="), format!("{key}."), format!("[{key}"), format!("[[{key}")];
+        let lines = rest.match_indices(|_: char| true).map(|(at, _)| at);
+        let is_start = |at: &usize| {
+            let is_line = *at == 0 || rest.as_bytes()[*at - 1] == b'\n';
+            is_line && starts.iter().any(|start| rest[*at..].starts_with(start))
+        };
+        if let Some(at) = lines.clone().find(is_start) {
+            let known = known.replacen("``", &format!("`{key}`"), 1);
+            mistakes.push((line_of(&rest, at), in_plain_words(&known)));
+            rest = without_lines(&rest, &(at..at + 1));
+        }
+    }
+    (rest, mistakes)
+}
+
+/// The text with empty lines in place of those in which `span` is; of a table's heading, the table as well.
 fn without_lines(text: &str, span: &std::ops::Range<usize>) -> String {
     let from = text[..span.start].rfind('\n').map_or(0, |end| end + 1);
-    let to = text[span.end..].find('\n').map_or(text.len(), |end| span.end + end);
+    let end = if text[from..].starts_with('[') {
+        text[span.end..].find("\n[")
+    } else {
+        text[span.end..].find('\n')
+    };
+    let to = end.map_or(text.len(), |end| span.end + end);
     let lines = text[from..to].matches('\n').count();
     format!("{}{}{}", &text[..from], "\n".repeat(lines), &text[to..])
 }
@@ -107,9 +141,19 @@ mod tests {
             "line 10: `speed` is no key here; there are `clients`",
         ];
         assert_eq!(found.len(), starts.len(), "{found:#?}");
-        for start in starts {
-            assert!(found.iter().any(|it| it.starts_with(start)), "{start}: {found:#?}");
+        for (start, it) in starts.into_iter().zip(&found) {
+            assert!(it.starts_with(start), "{start}: {found:#?}");
         }
+    }
+
+    #[test]
+    fn an_unknown_table_goes_with_what_is_in_it() {
+        let found = mistakes(
+            "question = \"?\"\ntargets = [\"weir\"]\nclass = \"tuned\"\n\
+             rounds = { count = 5, warm-up = \"500ms\", window = \"4s\" }\n[stedy]\nclients = 1\n[idle]\nsettle = 5\n",
+        );
+        assert!(found.len() == 2 && found[0].starts_with("line 5: `stedy` is no key here"), "{found:#?}");
+        assert!(found[1].starts_with("line 8: "), "{found:#?}");
     }
 
     #[test]
