@@ -188,7 +188,7 @@ mod tests {
             Scenario::read("plan", &scenario(planned, 64, Some(10.0))).unwrap().steady.unwrap()
         };
         assert_eq!(steady(&page).answer, 10_240);
-        let tunnels = PlannedLoad { answer: 612, message: Some(100), ..page.clone() };
+        let tunnels = PlannedLoad { answer: 612, message: Some(100), ..page };
         assert_eq!(steady(&tunnels).message, Some(100));
         let http3 = PlannedLoad { http3: true, tls: true, ..page };
         assert_eq!((steady(&http3).http3, steady(&http3).answer), (true, 10_240));
