@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use clap_mangen::Man;
@@ -18,12 +18,13 @@ use crate::placement::read_cpus;
 use crate::process::{Job, Launcher, guard};
 use crate::prove::{ProveArgs, prove};
 use crate::relay::{self, RelayArgs};
-use crate::report::{self, compare, folder, markdown, verdict};
+use crate::report::compare::{self, RegressionVerdict};
+use crate::report::{self, folder, markdown, verdict};
 use crate::results::run::Run;
 use crate::run::{self, Options};
 use crate::scenario::{RunLength, catalogue};
+use crate::site::command::{SiteArgs, SiteOptions};
 use crate::suite::{self, SuiteArgs};
-use crate::target::TargetUrl;
 use crate::target::search::{self, SearchArgs};
 use crate::topology::product::{PRODUCTS, Product};
 use crate::topology::target::LabTarget;
@@ -47,7 +48,10 @@ enum LabCommand {
                             weir-lab run l7-keepalive --targets direct,nginx --tool wrk\n  \
                             weir-lab run l7-keepalive --targets weir,caddy,caddy/as-shipped\n  \
                             weir-lab run l7-keepalive --target-path envoy=/opt/envoy/bin/envoy\n  \
-                            weir-lab run l7-short --url http://192.0.2.7:8080/"
+                            weir-lab run l7-short --url http://192.0.2.7:8080/\n  \
+                            weir-lab run --url https://shop.example/ --rate 500 --clients 200 --max-p99 250ms --save\n  \
+                            weir-lab run --url http://127.0.0.1/ --rate 100x30s,100..2000x60s --pid \"$(cat /run/nginx.pid)\"\n  \
+                            weir-lab run --url http://127.0.0.1/ --replay /var/log/nginx/access.log --speed 2"
     )]
     Run(RunArgs),
     /// List the scenarios and the questions they answer.
@@ -69,14 +73,24 @@ enum LabCommand {
     },
     /// Measure what a request and a client cost here, and answer whether a load will hold: cores, memory, limits, machines.
     #[command(after_help = "Examples:\n  weir-lab plan --rate 25000 --clients 5000 --body 1k\n  \
-                            weir-lab plan --rate 2000 --clients 500 --keepalive no --tls --target haproxy")]
+                            weir-lab plan --rate 2000 --clients 500 --keepalive no --tls --target haproxy\n  \
+                            weir-lab plan --rate 8000 --clients 3000 --answer 20k --tls --core-hour 0.04\n  \
+                            weir-lab plan --rate 5000 --clients 20000 --message 200")]
     Plan(PlanArgs),
     /// Compare two saved runs, figure by figure; a difference that may be chance is called that.
+    #[command(
+        after_help = "Exit status with --fail-on-regression: 0 nothing is worse, 3 something is, 4 the runs cannot be compared; 1 is \
+                            an error, 2 a wrong command line.\n\nExamples:\n  weir-lab compare lab/runs/2026-11-29-site lab/runs/2026-11-30-site\n  \
+                            weir-lab compare --fail-on-regression=10 before after"
+    )]
     Compare {
         /// Folder of the earlier run.
         before: PathBuf,
         /// Folder of the later run.
         after: PathBuf,
+        /// Say by the exit status whether a figure is worse by more than noise, and by more than so many percent.
+        #[arg(long, value_name = "PERCENT", num_args = 0..=1, require_equals = true, default_missing_value = "0")]
+        fail_on_regression: Option<f64>,
     },
     /// Print completions for a shell.
     #[command(
@@ -114,14 +128,16 @@ enum LabCommand {
 
 #[derive(Debug, Args)]
 struct RunArgs {
-    /// Name of a scenario (see `list`), or a .toml file.
-    scenario: String,
+    /// Name of a scenario (see `list`), or a .toml file. Without one, --url is any site that runs already.
+    #[arg(required_unless_present = "url")]
+    scenario: Option<String>,
     /// These targets instead of the scenario's.
     #[arg(long, value_delimiter = ',')]
     targets: Option<Vec<LabTarget>>,
-    /// A balancer that runs already, as one more target `url`: `http://HOST:PORT/`. Its server has to be `weir-lab origin`.
+    /// A site that runs already, such as `https://HOST:PORT/PATH`. With a scenario, one more target of it, `http://HOST:PORT/`, whose
+    /// server has to be `weir-lab origin`.
     #[arg(long)]
-    url: Option<TargetUrl>,
+    url: Option<String>,
     /// What the servers are: the lab's own, or a web server with the page as a file.
     #[arg(long, value_enum)]
     origin: Option<OriginKind>,
@@ -154,6 +170,8 @@ struct RunArgs {
     require_bars: bool,
     #[command(flatten)]
     programs: SearchArgs,
+    #[command(flatten)]
+    site: Box<SiteArgs>,
 }
 
 #[derive(Debug, Args)]
@@ -199,7 +217,9 @@ pub fn main(args: impl Iterator<Item = String>, launcher: &Launcher) -> ExitCode
         LabCommand::Suite(args) => run_suite(&args, launcher),
         LabCommand::Plan(args) => plan_load(&args, launcher),
         LabCommand::Report { runs } => rewrite_reports(&runs),
-        LabCommand::Compare { before, after } => compare_runs(&before, &after),
+        LabCommand::Compare { before, after, fail_on_regression } => {
+            compare_runs(&before, &after, fail_on_regression)
+        }
         LabCommand::Prove(args) => prove_lab(&args, launcher),
         LabCommand::Completions { shell } => completions(shell).and_then(|script| print(&script)),
         LabCommand::Man => manual_page().and_then(|page| print(&page)),
@@ -234,7 +254,8 @@ fn print(text: &str) -> anyhow::Result<ExitCode> {
 }
 
 fn run_scenario(args: &RunArgs, launcher: &Launcher) -> anyhow::Result<ExitCode> {
-    let mut scenario = catalogue::find(&args.scenario)?;
+    let Some(name) = &args.scenario else { return run_site(args) };
+    let mut scenario = catalogue::find(name)?;
     scenario.upstream.origin = args.origin.unwrap_or(scenario.upstream.origin);
     scenario.check()?;
     let interrupted = watch_for_interrupts()?;
@@ -246,7 +267,7 @@ fn run_scenario(args: &RunArgs, launcher: &Launcher) -> anyhow::Result<ExitCode>
         length: if args.short { RunLength::Trial } else { RunLength::Full },
         peers_optional: args.peers == Peers::Optional,
         programs: args.programs.search(),
-        url: args.url.clone(),
+        url: args.url.as_deref().map(str::parse).transpose()?,
         tool: match args.tool {
             SteadyTool::Driver => LoadTool::Driver,
             SteadyTool::Wrk => LoadTool::Wrk,
@@ -264,13 +285,48 @@ fn run_scenario(args: &RunArgs, launcher: &Launcher) -> anyhow::Result<ExitCode>
         }
         result => result?,
     };
-    say(&markdown::findings(&run))?;
-    if let Some(root) = &args.save {
-        save(&run, root)?;
+    conclude(&run, args, args.require_bars)
+}
+
+/// Runs a load on a site that runs already.
+fn run_site(args: &RunArgs) -> anyhow::Result<ExitCode> {
+    let of_scenarios = [
+        ("--targets", args.targets.is_some()),
+        ("--origin", args.origin.is_some()),
+        ("--cpus", args.cpus.is_some()),
+        ("--profile", args.profile),
+        ("--tool", args.tool != SteadyTool::Driver),
+    ];
+    if let Some((option, _)) = of_scenarios.into_iter().find(|(_, is_given)| *is_given) {
+        bail!("{option} is for scenarios, and there is none: name one before --url, or leave the option out");
     }
-    let verdicts = verdict::verdicts(&run, &report::summary::rows(&run));
+    let interrupted = watch_for_interrupts()?;
+    let options = SiteOptions {
+        url: args.url.clone().unwrap_or_default(),
+        rounds: args.rounds,
+        window: args.window,
+        short: args.short,
+        interrupted: Arc::clone(&interrupted),
+    };
+    let run = match args.site.run(&options) {
+        Err(_) if interrupted.load(Ordering::Relaxed) => {
+            eprintln!("weir-lab: interrupted");
+            return Ok(ExitCode::from(INTERRUPTED));
+        }
+        result => result?,
+    };
+    conclude(&run, args, args.site.has_bars())
+}
+
+/// Reports, saves where that is wanted, and says with which status the program ends.
+fn conclude(run: &Run, args: &RunArgs, requires_bars: bool) -> anyhow::Result<ExitCode> {
+    say(&markdown::findings(run))?;
+    if let Some(root) = &args.save {
+        save(run, root)?;
+    }
+    let verdicts = verdict::verdicts(run, &report::summary::rows(run));
     let missed = verdicts.iter().any(|verdict| verdict.is_met == Some(false));
-    let failed = !run.failed.is_empty() || (args.require_bars && missed && !run.short);
+    let failed = !run.failed.is_empty() || (requires_bars && missed && !run.short);
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -332,9 +388,25 @@ fn rewrite_reports(runs: &[PathBuf]) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn compare_runs(before: &Path, after: &Path) -> anyhow::Result<ExitCode> {
-    print!("{}", compare::compare(&folder::load(before)?, &folder::load(after)?));
-    Ok(ExitCode::SUCCESS)
+/// The exit status where a later run is worse, and where that cannot be said.
+const WORSE: u8 = 3;
+const INCOMPARABLE: u8 = 4;
+
+fn compare_runs(before: &Path, after: &Path, percent: Option<f64>) -> anyhow::Result<ExitCode> {
+    let (before, after) = (folder::load(before)?, folder::load(after)?);
+    say(compare::compare(&before, &after).trim_end())?;
+    let Some(percent) = percent else { return Ok(ExitCode::SUCCESS) };
+    Ok(match compare::regression(&before, &after, percent) {
+        RegressionVerdict::None => ExitCode::SUCCESS,
+        RegressionVerdict::Worse(figures) => {
+            eprintln!("weir-lab: worse than before:\n  {}", figures.join("\n  "));
+            ExitCode::from(WORSE)
+        }
+        RegressionVerdict::Incomparable(why) => {
+            eprintln!("weir-lab: cannot compare: {why}");
+            ExitCode::from(INCOMPARABLE)
+        }
+    })
 }
 
 fn list() -> anyhow::Result<ExitCode> {

@@ -11,6 +11,7 @@ pub mod plan;
 pub mod prove;
 pub mod report;
 pub mod run;
+pub mod site;
 pub mod results;
 pub mod scenario;
 pub mod profile;

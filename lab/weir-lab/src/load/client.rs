@@ -252,13 +252,13 @@ impl LoadClient {
 }
 
 /// Source addresses a client may use on the loopback network. The first is the kernel's choice, without a bind.
-pub(super) const SOURCES: usize = 16;
+pub(crate) const SOURCES: usize = 16;
 
 /// What the kernel receives ahead for a slow client: with the usual megabytes the other side would not see that it is slow.
 const SLOW_BUFFER: usize = 8 * 1024;
 
 /// Starts a non-blocking connection from source number `source`, for a slow client if `is_paced`.
-fn connect(target: SocketAddr, source: usize, is_paced: bool) -> Result<OwnedFd, Errno> {
+pub(crate) fn connect(target: SocketAddr, source: usize, is_paced: bool) -> Result<OwnedFd, Errno> {
     let family = if target.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;

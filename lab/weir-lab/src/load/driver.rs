@@ -56,7 +56,7 @@ pub fn run(plan: &LoadPlan, progress: &LoadProgress) -> io::Result<LoadOutcome> 
 
 /// Priority over the origin on the CPU that both share: otherwise a request starts late whenever the origin is
 /// working, and all targets appear slow. Given back when dropped.
-pub(super) struct RaisedPriority {
+pub(crate) struct RaisedPriority {
     before: Option<i32>,
 }
 
@@ -65,7 +65,7 @@ const PRIORITY_MAX: i32 = -20;
 
 impl RaisedPriority {
     /// Raises that of the calling thread. Without the right to do so it stays as it is, and the lateness shows it.
-    pub(super) fn raise() -> Self {
+    pub(crate) fn raise() -> Self {
         let thread = Some(rustix::thread::gettid());
         let before = rustix::process::getpriority_process(thread).ok();
         let raised = rustix::process::setpriority_process(thread, PRIORITY_MAX);

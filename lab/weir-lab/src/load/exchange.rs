@@ -1,6 +1,7 @@
 //! A request prepared as bytes, and its expected answer.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::topology::upstream::CLIENT_HEADER;
@@ -13,14 +14,17 @@ pub enum ExpectedBody {
     Pattern(u64),
     /// These bytes.
     Literal(Vec<u8>),
+    /// Any, with any status, of any length: what is seen of it is told, and whether this text is in it.
+    Unknown(Option<Arc<[u8]>>),
 }
 
 impl ExpectedBody {
-    /// Length of the body, in bytes.
+    /// Length of the body, in bytes; of an unknown one, the most that there can be.
     pub fn len(&self) -> u64 {
         match self {
             Self::Pattern(len) => *len,
             Self::Literal(bytes) => bytes.len() as u64,
+            Self::Unknown(_) => u64::MAX,
         }
     }
 
@@ -35,6 +39,7 @@ impl ExpectedBody {
         match self {
             Self::Pattern(len) => end <= *len && pattern::matches(position, bytes),
             Self::Literal(whole) => whole.get(position as usize..end as usize) == Some(bytes),
+            Self::Unknown(_) => true,
         }
     }
 }

@@ -31,6 +31,10 @@ pub enum LoadFault {
     KeptOpen,
     /// The target ended the stream of the request, with this code of HTTP/2.
     StreamReset(u32),
+    /// The answer is not what the user expects: what it has and what it should have.
+    Unexpected(String),
+    /// It was due, and until some time after the end of the run no client was free to send it.
+    Unsent,
     /// No source port is free on any address of the client.
     NoSourcePort,
 }
@@ -66,6 +70,8 @@ impl LoadFault {
             Self::Surplus => "surplus bytes",
             Self::KeptOpen => "not closed",
             Self::StreamReset(_) => "stream reset",
+            Self::Unexpected(_) => "not as expected",
+            Self::Unsent => "not sent",
             Self::NoSourcePort => "no source port",
         }
     }
@@ -88,6 +94,8 @@ impl std::fmt::Display for LoadFault {
             Self::Surplus => f.write_str("bytes after the answer"),
             Self::KeptOpen => f.write_str("kept open after Connection: close"),
             Self::StreamReset(code) => write!(f, "the stream was reset with code {code}"),
+            Self::Unexpected(what) => f.write_str(what),
+            Self::Unsent => f.write_str("no client was free to send it in time"),
             Self::NoSourcePort => f.write_str("no free source port on any client address"),
         }
     }

@@ -226,7 +226,7 @@ impl<'a> Http3LoadDriver<'a> {
         let began = self.now();
         let request = &self.plan.requests[self.begun % self.plan.requests.len()];
         let Some(seat) = &mut self.seats[index] else { return false };
-        if !seat.client.begin(request, RequestTimes { due, began }) {
+        if !seat.client.begin(request, RequestTimes { due, began, tag: 0 }) {
             return false;
         }
         self.begun += 1;
@@ -299,7 +299,7 @@ impl<'a> Http3LoadDriver<'a> {
     fn note_ended(&mut self, index: usize) {
         let now = self.now();
         let Some(seat) = &mut self.seats[index] else { return };
-        for EndedStream { times, result } in seat.client.ended() {
+        for EndedStream { times, result, .. } in seat.client.ended() {
             match result {
                 StreamResult::Answered => {
                     self.completed += 1;

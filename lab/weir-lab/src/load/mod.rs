@@ -19,6 +19,7 @@ mod client;
 pub mod websocket;
 pub mod response;
 mod cookie_jar;
+pub mod seen;
 mod socket;
 pub mod tls;
 pub mod exchange;
@@ -33,9 +34,11 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
+pub(crate) use client::{SOURCES, connect};
 pub use exchange::PreparedExchange;
 pub use fault::{Faults, LoadFault};
 pub use series::Second;
+pub(crate) use socket::LoadSocket;
 pub use tls::TlsClient;
 
 /// The use of a connection after an exchange.

@@ -21,7 +21,7 @@ pub struct Second {
 
 /// Collects the seconds of a window, each when it is over.
 #[derive(Debug)]
-pub(super) struct Series {
+pub(crate) struct Series {
     /// Start and end of the window, ns since the start of the run.
     from: u64,
     to: u64,
@@ -32,21 +32,21 @@ pub(super) struct Series {
 
 impl Series {
     /// For the window from `from` to `to`.
-    pub(super) fn new(from: u64, to: u64) -> Self {
+    pub(crate) fn new(from: u64, to: u64) -> Self {
         // Two digits are enough for a plot, and the histogram is emptied each second.
         let latency = Histogram::new_with_bounds(1000, 60_000_000_000, 2).expect("the bounds are in order");
         Self { from, to, latency, errors: 0, done: Vec::new() }
     }
 
     /// An answer that came at `now`.
-    pub(super) fn answered(&mut self, now: u64, latency: u64) {
+    pub(crate) fn answered(&mut self, now: u64, latency: u64) {
         if self.advance(now) {
             self.latency.saturating_record(latency);
         }
     }
 
     /// An exchange that failed at `now`.
-    pub(super) fn failed(&mut self, now: u64) {
+    pub(crate) fn failed(&mut self, now: u64) {
         if self.advance(now) {
             self.errors += 1;
         }
@@ -70,7 +70,7 @@ impl Series {
     }
 
     /// The whole seconds of the window until `now`, when the run is over.
-    pub(super) fn finish(&mut self, now: u64) -> Vec<Second> {
+    pub(crate) fn finish(&mut self, now: u64) -> Vec<Second> {
         self.advance(now);
         std::mem::take(&mut self.done)
     }

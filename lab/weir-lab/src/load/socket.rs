@@ -17,7 +17,7 @@ const CIPHERTEXT: usize = 64 * 1024;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) enum LoadSocket {
+pub(crate) enum LoadSocket {
     /// Bytes as they are.
     Plain(OwnedFd),
     /// TLS.
@@ -26,7 +26,7 @@ pub(super) enum LoadSocket {
 
 /// A socket with TLS.
 #[derive(Debug)]
-pub(super) struct TlsSocket {
+pub(crate) struct TlsSocket {
     fd: OwnedFd,
     session: ClientConnection,
     /// Received and not yet read by the session: from `read` on.
@@ -43,7 +43,7 @@ impl LoadSocket {
     ///
     /// # Errors
     /// The error of the TLS library.
-    pub(super) fn new(fd: OwnedFd, secure: Option<&TlsClient>) -> io::Result<Self> {
+    pub(crate) fn new(fd: OwnedFd, secure: Option<&TlsClient>) -> io::Result<Self> {
         let Some(TlsClient { config, name, .. }) = secure else { return Ok(Self::Plain(fd)) };
         let session = ClientConnection::new(Arc::clone(config), name.clone()).map_err(io::Error::other)?;
         let (ciphertext, read) = (Vec::new(), 0);
@@ -51,7 +51,7 @@ impl LoadSocket {
     }
 
     /// Sends some of `bytes`; says how many are gone. Called again with the same ones after `WouldBlock`.
-    pub(super) fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Plain(fd) => Ok(rustix::net::send(fd, bytes, SendFlags::NOSIGNAL)?),
             Self::Tls(tls) => tls.send(bytes),
@@ -59,7 +59,7 @@ impl LoadSocket {
     }
 
     /// Receives into `buf`; 0 at the end.
-    pub(super) fn receive(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+    pub(crate) fn receive(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(fd) => Ok(rustix::net::recv(fd, buf, RecvFlags::empty())?.0),
             Self::Tls(tls) => tls.receive(buf),
@@ -67,8 +67,16 @@ impl LoadSocket {
     }
 
     /// Whether nothing is left in it after `len` of `room` bytes were received.
-    pub(super) fn is_drained(&self, len: usize, room: usize) -> bool {
+    pub(crate) fn is_drained(&self, len: usize, room: usize) -> bool {
         matches!(self, Self::Plain(_)) && len < room
+    }
+
+    /// The protocol that was agreed on in the handshake, once that is over; `None` before, and without TLS.
+    pub(crate) fn agreed(&self) -> Option<Option<&[u8]>> {
+        match self {
+            Self::Tls(tls) if !tls.session.is_handshaking() => Some(tls.session.alpn_protocol()),
+            _ => None,
+        }
     }
 
     /// How its handshake went; said once.

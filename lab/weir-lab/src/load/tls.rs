@@ -5,9 +5,11 @@
 use std::sync::Arc;
 
 use rustls::client::Resumption;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::aws_lc_rs::{cipher_suite, default_provider, kx_group};
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
 use crate::topology::listener::{Suite, Tls};
 
@@ -48,15 +50,91 @@ impl TlsClient {
         Ok(Self { config: Arc::new(config), name: ServerName::try_from(name)?, resume: tls.resume })
     }
 
+    /// Clients of a server of others, called `name`: with every suite of the library, a protocol to agree on, and sessions that are
+    /// resumed where that is wanted.
+    ///
+    /// # Errors
+    /// The error of the TLS library.
+    pub fn of_site(
+        trust: ServerTrust,
+        name: ServerName<'static>,
+        protocol: &[u8],
+        resume: bool,
+    ) -> anyhow::Result<Self> {
+        let provider = Arc::new(default_provider());
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()?;
+        let mut config = match trust {
+            ServerTrust::Roots(roots) => builder.with_root_certificates(roots).with_no_client_auth(),
+            ServerTrust::Anyone => {
+                let anyone = Arc::new(Unverified { provider });
+                builder.dangerous().with_custom_certificate_verifier(anyone).with_no_client_auth()
+            }
+        };
+        config.alpn_protocols = vec![protocol.to_vec()];
+        config.resumption = if resume { Resumption::in_memory_sessions(1) } else { Resumption::disabled() };
+        Ok(Self { config: Arc::new(config), name, resume })
+    }
+
     /// The same for one more client, with sessions of its own: those in a common store are lost when many clients leave one
     /// at once.
-    pub(super) fn for_client(&self) -> Self {
+    pub(crate) fn for_client(&self) -> Self {
         if !self.resume {
             return self.clone();
         }
         let mut config = ClientConfig::clone(&self.config);
         config.resumption = Resumption::in_memory_sessions(1);
         Self { config: Arc::new(config), ..self.clone() }
+    }
+}
+
+/// Whom the clients of a site trust.
+#[derive(Debug, Clone)]
+pub enum ServerTrust {
+    /// Certificates of these authorities.
+    Roots(RootCertStore),
+    /// Whoever answers: the user has asked for that.
+    Anyone,
+}
+
+/// Takes every certificate. Signatures are checked nevertheless, so that the work of the handshake is the usual one.
+#[derive(Debug)]
+struct Unverified {
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Unverified {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
 

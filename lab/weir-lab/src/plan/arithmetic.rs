@@ -40,6 +40,10 @@ pub(super) struct SizingAnswer {
     pub(super) server_ports: u64,
     /// Ports that this system has for that.
     pub(super) ports: u64,
+    /// Bytes per second that pass in each direction: from clients and servers together, and to them.
+    pub(super) bandwidth: f64,
+    /// Seconds of a core for a million requests, at the share of it that is planned with.
+    pub(super) core_seconds: f64,
     /// Limits that are lower than needed: name, present value, needed value.
     pub(super) raise: Vec<(String, u64, u64)>,
     pub(super) nodes: Nodes,
@@ -76,11 +80,28 @@ pub(super) fn answer(planned: &PlannedLoad, measured: &Measured) -> SizingAnswer
         descriptors,
         server_ports: under_way,
         ports,
+        bandwidth: rate * bytes_each(planned),
+        core_seconds: cost_us / BUSY_MAX,
         raise: Vec::new(),
         nodes: nodes(cores as u64, measured.machine.cpus as u64),
     };
     answer.raise = to_raise(planned, measured, &answer);
     answer
+}
+
+/// Bytes that a request has beside the bodies: the heads of request and answer, as they usually are. A frame of WebSocket has a few.
+pub(super) const HEADS: f64 = 800.0;
+const FRAMES: f64 = 16.0;
+
+/// Bytes of a request and its answer. What comes in from clients goes out to servers and the other way round, so that the balancer
+/// receives and sends both.
+pub(super) fn bytes_each(planned: &PlannedLoad) -> f64 {
+    match planned.message {
+        Some(len) => 2.0 * len as f64 + FRAMES,
+        // An upload is answered with a line.
+        None if planned.body > 0 => planned.body as f64 + HEADS,
+        None => planned.answer as f64 + HEADS,
+    }
 }
 
 fn nodes(cores: u64, cpus: u64) -> Nodes {
@@ -174,6 +195,10 @@ pub(super) mod tests {
             rate,
             clients,
             body: 1024,
+            answer: 612,
+            message: None,
+            http3: false,
+            core_hour: None,
             keepalive,
             tls: false,
             server_time: Duration::from_millis(20),
@@ -196,6 +221,8 @@ pub(super) mod tests {
             answer.raise.iter().map(|(name, present, needed)| (&**name, *present, *needed)).collect();
         let expected = [("net.core.somaxconn", 4096, 5000), ("net.ipv4.tcp_max_syn_backlog", 2048, 5000)];
         assert_eq!(names, expected);
+        // 1 024 bytes and the heads; 24 us each, of a core that is 60 % busy.
+        assert_eq!((answer.bandwidth, answer.core_seconds.round()), (25_000.0 * 1824.0, 40.0));
     }
 
     #[test]

@@ -106,14 +106,23 @@ fn one_run(planned: &PlannedLoad, options: &Options, clients: u64, rate: Option<
 
 fn scenario(planned: &PlannedLoad, clients: u64, rate: Option<f64>) -> String {
     let listener = match planned.tls {
+        // As browsers choose it with HTTP/3.
+        true if planned.http3 => {
+            "[listener]\ntls = { suite = \"TLS_AES_128_GCM_SHA256\", key = \"ecdsa-p256\" }\n"
+        }
         true => "[listener]\ntls = { suite = \"TLS_AES_256_GCM_SHA384\", key = \"ecdsa-p256\" }\n",
         false => "",
     };
     let rate = rate.map_or_else(String::new, |rate| format!("rate = {rate:?}\n"));
+    let kind = match planned.message {
+        Some(len) => format!("message = {len}\n"),
+        None if planned.http3 => format!("http3 = true\nstreams = 1\nanswer = {}\n", planned.answer),
+        None => format!("answer = {}\n", planned.answer),
+    };
     format!(
         "question = \"What does it cost to carry this?\"\nrequirements = [\"B7\"]\ntargets = [\"{}\"]\nclass = \"tuned\"\n\
          rounds = {{ count = 3, warm-up = \"1s\", window = \"2s\" }}\n{listener}\
-         [steady]\nclients = {clients}\nkeep-alive = {}\nbody = {}\n{rate}",
+         [steady]\nclients = {clients}\nkeep-alive = {}\nbody = {}\n{kind}{rate}",
         planned.target,
         planned.keepalive == ClientKeepAlive::Yes,
         planned.body
@@ -143,6 +152,10 @@ mod tests {
                 rate: 1,
                 clients: 1,
                 body,
+                answer: 612,
+                message: None,
+                http3: false,
+                core_hour: None,
                 keepalive,
                 tls,
                 server_time: Duration::ZERO,
@@ -153,5 +166,31 @@ mod tests {
             assert_eq!((steady.keep_alive, steady.body as u64), (keepalive == ClientKeepAlive::Yes, body));
             assert_eq!((read.listener.tls.is_some(), steady.rate.is_some()), (tls, rate.is_some()));
         }
+    }
+
+    #[test]
+    fn answers_tunnels_and_http3_are_what_is_measured() {
+        let target = "nginx".parse().unwrap();
+        let page = PlannedLoad {
+            rate: 1,
+            clients: 1,
+            body: 0,
+            answer: 10_240,
+            message: None,
+            http3: false,
+            core_hour: None,
+            keepalive: ClientKeepAlive::Yes,
+            tls: false,
+            server_time: Duration::ZERO,
+            target,
+        };
+        let steady = |planned: &PlannedLoad| {
+            Scenario::read("plan", &scenario(planned, 64, Some(10.0))).unwrap().steady.unwrap()
+        };
+        assert_eq!(steady(&page).answer, 10_240);
+        let tunnels = PlannedLoad { answer: 612, message: Some(100), ..page };
+        assert_eq!(steady(&tunnels).message, Some(100));
+        let http3 = PlannedLoad { http3: true, tls: true, ..page };
+        assert_eq!((steady(&http3).http3, steady(&http3).answer), (true, 10_240));
     }
 }

@@ -9,6 +9,7 @@ mod measure;
 
 use std::time::Duration;
 
+use anyhow::ensure;
 use clap::{Args, ValueEnum};
 
 use crate::run::Options;
@@ -26,6 +27,18 @@ pub struct PlannedLoad {
     /// Bytes of request body, such as `1k`; 0 is a GET.
     #[arg(long, default_value = "0", value_parser = read_bytes)]
     pub body: u64,
+    /// Bytes of the answer to a GET, such as `10k`; by default the page of 612.
+    #[arg(long, default_value = "612", value_parser = read_bytes, conflicts_with_all = ["body", "message"])]
+    pub answer: u64,
+    /// Clients have a WebSocket tunnel each; a request is a message of so many bytes, which comes back.
+    #[arg(long, value_parser = read_bytes, conflicts_with_all = ["body", "tls", "http3"])]
+    pub message: Option<u64>,
+    /// Whether clients speak HTTP/3; with --tls.
+    #[arg(long, requires = "tls")]
+    pub http3: bool,
+    /// The price of a core for an hour, in any currency, for the cost of a million requests.
+    #[arg(long, value_name = "PRICE")]
+    pub core_hour: Option<f64>,
     /// Whether clients keep their connection for the next request.
     #[arg(long, value_enum, default_value_t = ClientKeepAlive::Yes)]
     pub keepalive: ClientKeepAlive,
@@ -54,6 +67,11 @@ pub enum ClientKeepAlive {
 /// # Errors
 /// When the target cannot be measured.
 pub fn plan(planned: &PlannedLoad, options: &Options) -> anyhow::Result<String> {
+    ensure!(
+        planned.keepalive == ClientKeepAlive::Yes || (planned.message.is_none() && !planned.http3),
+        "tunnels and HTTP/3 are planned with kept connections"
+    );
+    ensure!(planned.core_hour.is_none_or(|price| price >= 0.0), "a price is not negative");
     let measured = measure::measure(planned, options)?;
     let answer = arithmetic::answer(planned, &measured);
     Ok(text::page(planned, &measured, &answer))

@@ -1,6 +1,6 @@
 //! The answer in words, with the arithmetic behind each number and the parts that it leaves out.
 
-use super::arithmetic::{BUSY_MAX, Nodes, PORTS_SHARE, SizingAnswer};
+use super::arithmetic::{BUSY_MAX, Nodes, PORTS_SHARE, SizingAnswer, bytes_each};
 use super::measure::Measured;
 use super::{ClientKeepAlive, PlannedLoad};
 
@@ -30,8 +30,16 @@ pub(super) fn page(planned: &PlannedLoad, measured: &Measured, answer: &SizingAn
 }
 
 fn question(planned: &PlannedLoad) -> String {
-    let body = if planned.body == 0 { "GET".to_owned() } else { format!("POST of {} bytes", planned.body) };
-    let tls = if planned.tls { " over TLS 1.3" } else { "" };
+    let body = match planned.message {
+        Some(len) => format!("messages of {len} bytes in WebSocket tunnels"),
+        None if planned.body > 0 => format!("POST of {} bytes", planned.body),
+        None => format!("GET of {} bytes", planned.answer),
+    };
+    let tls = match (planned.http3, planned.tls) {
+        (true, _) => " over HTTP/3",
+        (false, true) => " over TLS 1.3",
+        (false, false) => "",
+    };
     let kept = match planned.keepalive {
         ClientKeepAlive::Yes => "kept connections",
         ClientKeepAlive::No => "a connection for each request",
@@ -127,6 +135,8 @@ fn lines(planned: &PlannedLoad, measured: &Measured, answer: &SizingAnswer) -> V
             ),
         ),
     ];
+    lines.push(traffic(planned, answer));
+    lines.push(price(planned, answer));
     if planned.keepalive == ClientKeepAlive::No {
         let waiting = planned.rate as f64 * super::arithmetic::TIME_WAIT_S;
         let how = format!(
@@ -136,6 +146,37 @@ fn lines(planned: &PlannedLoad, measured: &Measured, answer: &SizingAnswer) -> V
         lines.push((format!("{waiting:.0} connections in TIME_WAIT"), how));
     }
     lines
+}
+
+/// What passes through the network card.
+fn traffic(planned: &PlannedLoad, answer: &SizingAnswer) -> (String, String) {
+    let how = format!(
+        "{} requests/s × {:.0} bytes, bodies and heads; in each direction, as what clients send goes on to servers and back. Packets and TLS \
+         add some 5 to 10 %.",
+        planned.rate,
+        bytes_each(planned)
+    );
+    (format!("{:.0} Mbit/s", (answer.bandwidth * 8.0 / 1e6).ceil()), how)
+}
+
+/// What a million requests take of a core, and what that costs.
+fn price(planned: &PlannedLoad, answer: &SizingAnswer) -> (String, String) {
+    let seconds = answer.core_seconds;
+    let how = format!(
+        "{:.1} µs each, of a core that is {:.0} % busy. The spare machine, memory and traffic are not in it.",
+        answer.cost_us,
+        BUSY_MAX * 100.0
+    );
+    match planned.core_hour {
+        None => (format!("{seconds:.1} core-seconds per million requests"), how),
+        Some(price) => {
+            let cost = price * seconds / 3600.0;
+            (
+                format!("{cost:.6} per million requests"),
+                format!("{seconds:.1} core-seconds at {price} an hour: {how}"),
+            )
+        }
+    }
 }
 
 fn limits(answer: &SizingAnswer) -> String {
@@ -151,14 +192,27 @@ fn limits(answer: &SizingAnswer) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ClientKeepAlive;
     use super::super::arithmetic::answer;
     use super::super::arithmetic::tests::{measured, planned};
+    use super::super::{ClientKeepAlive, PlannedLoad};
     use super::{Measured, page};
 
     fn said(measured: &Measured) -> String {
         let planned = planned(25_000, 5000, ClientKeepAlive::Yes);
         page(&planned, measured, &answer(&planned, measured))
+    }
+
+    #[test]
+    fn traffic_and_price_are_answers_too() {
+        let planned = PlannedLoad { core_hour: Some(0.09), ..planned(25_000, 5000, ClientKeepAlive::Yes) };
+        let text = page(&planned, &measured(), &answer(&planned, &measured()));
+        assert!(text.contains("**365 Mbit/s**: 25000 requests/s × 1824 bytes"), "{text}");
+        // 40 seconds at 9 cents an hour.
+        assert!(
+            text.contains("**0.001000 per million requests**: 40.0 core-seconds at 0.09 an hour"),
+            "{text}"
+        );
+        assert!(said(&measured()).contains("**40.0 core-seconds per million requests**"), "{text}");
     }
 
     #[test]

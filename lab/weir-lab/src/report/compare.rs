@@ -11,6 +11,7 @@ use super::summary::{self, SummaryRow, rows};
 use crate::measure::metric::{Better, Metric};
 use crate::results::measurement::Measurement;
 use crate::results::run::Run;
+use crate::scenario::site::{SiteProtocol, SiteWork};
 
 /// The change of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +73,84 @@ pub fn compare(before: &Run, after: &Run) -> String {
          those of rounds in which the CPUs were as far apart in both runs; `not measured alike` where there are too few of them.\n",
     );
     text
+}
+
+/// Whether a later run is worse, for a machine to decide by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RegressionVerdict {
+    /// No figure is worse by more than noise and the given share.
+    None,
+    /// These are: a sentence each.
+    Worse(Vec<String>),
+    /// The runs cannot be compared: why.
+    Incomparable(String),
+}
+
+/// Fewer rounds than this have no noise to judge by.
+const ROUNDS_MIN: u32 = 3;
+
+/// Whether a figure of `after` is worse than that of `before` by more than noise, and by more than `percent`.
+pub fn regression(before: &Run, after: &Run, percent: f64) -> RegressionVerdict {
+    let cannot = |why: &str| RegressionVerdict::Incomparable(why.to_owned());
+    if before.scenario.name != after.scenario.name {
+        return cannot("they are runs of different scenarios");
+    }
+    if before.scenario.site.as_ref().map(load_of) != after.scenario.site.as_ref().map(load_of) {
+        return cannot("the sites were given different loads");
+    }
+    if before.scenario.rounds.count.min(after.scenario.rounds.count) < ROUNDS_MIN {
+        return cannot("noise cannot be told from change in fewer than three rounds");
+    }
+    if !after.failed.is_empty() {
+        let failed: Vec<String> =
+            after.failed.iter().map(|(target, why)| format!("{target}: {why}")).collect();
+        return RegressionVerdict::Worse(failed);
+    }
+    let (mut worse, mut compared) = (Vec::new(), 0);
+    for row in rows(after) {
+        for metric in after.scenario.columns() {
+            let [old, new] = [before, after].map(|run| rounds_of(run, &row, metric));
+            let Some((old, new)) = runs::alike(&old, &new) else { continue };
+            let (Some(was), Some(is)) = (estimate::median(&old), estimate::median(&new)) else { continue };
+            compared += 1;
+            let place =
+                [&*row.case, &*row.target].into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>();
+            let say = |ratio: String| {
+                let values = (metric.format_with_unit(was), metric.format_with_unit(is));
+                format!(
+                    "{}: {} was {} and is {}{ratio}",
+                    place.join(", "),
+                    metric.phrase(),
+                    values.0,
+                    values.1
+                )
+            };
+            let Some(ratio) = runs::ratio_of_runs(&new, &old) else {
+                // There is no ratio to nothing: failures where there were none.
+                if was == 0.0 && is > 0.0 && metric == Metric::Failed {
+                    worse.push(say(String::new()));
+                }
+                continue;
+            };
+            let change = 100.0 * (ratio.median - 1.0).abs();
+            if MetricChange::of(metric, ratio) == MetricChange::Worse && change > percent {
+                worse.push(say(format!(
+                    " ({:.2}, 95 % interval {:.2} to {:.2})",
+                    ratio.median, ratio.low, ratio.high
+                )));
+            }
+        }
+    }
+    match (worse.is_empty(), compared) {
+        (_, 0) => cannot("they have no figure in common that was measured alike"),
+        (true, _) => RegressionVerdict::None,
+        (false, _) => RegressionVerdict::Worse(worse),
+    }
+}
+
+/// What of the load of a site must be the same in both runs.
+fn load_of(site: &SiteWork) -> (&str, &str, usize, usize, SiteProtocol) {
+    (&site.requests, &site.load, site.clients, site.streams, site.protocol)
 }
 
 /// Why a difference may have other reasons than the one that is looked for.

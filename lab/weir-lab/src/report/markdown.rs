@@ -78,6 +78,8 @@ fn cells(run: &Run, rows: &[SummaryRow]) -> Vec<Vec<String>> {
     let columns = run.scenario.columns();
     let main = main_figure(run, &columns);
     let has_cases = has_cases(rows);
+    // A site has no peers.
+    let is_alone = run.scenario.site.is_some();
     let has_limits = rows.iter().any(|row| row.limit.is_some());
     let has_faults = !columns.contains(&Metric::Failed);
     let mut heading: Vec<String> = vec!["target".to_owned()];
@@ -88,6 +90,7 @@ fn cells(run: &Run, rows: &[SummaryRow]) -> Vec<Vec<String>> {
         heading.push(metric.heading().to_owned());
         if Some(*metric) == main && !has_cases {
             heading.extend(["best", "min-max", "of best peer (95 %)"].map(str::to_owned));
+            heading.truncate(heading.len() - usize::from(is_alone));
         }
     }
     if has_limits {
@@ -107,6 +110,7 @@ fn cells(run: &Run, rows: &[SummaryRow]) -> Vec<Vec<String>> {
             line.push(spread.map_or(row.blank(*metric).to_owned(), |spread| metric.format(spread.median)));
             if Some(*metric) == main && !has_cases {
                 line.extend(in_full(row, *metric));
+                line.truncate(line.len() - usize::from(is_alone));
             }
         }
         if has_limits {

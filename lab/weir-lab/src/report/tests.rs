@@ -521,3 +521,36 @@ fn seconds_and_requests_are_files_where_they_were_noted() {
     assert!(read("run.json").contains("\"responses\":\"900 1000\"") && !read("run.json").contains("p50"));
     assert_eq!(folder::load(folder.path()).unwrap(), as_saved(&run));
 }
+
+#[test]
+fn a_regression_is_what_is_worse_by_more_than_noise_and_more_than_is_allowed() {
+    let before = run_with(&[("weir", &[10.0, 10.1, 9.9])]);
+    let worse = run_with(&[("weir", &[13.0, 13.1, 12.9])]);
+    let verdict = |after: &Run, percent| compare::regression(&before, after, percent);
+    let compare::RegressionVerdict::Worse(figures) = verdict(&worse, 10.0) else { panic!("it is worse") };
+    assert!(
+        figures[0].starts_with("weir: requests per second was 100 000 req/s and is 76 923"),
+        "{figures:?}"
+    );
+    assert!(figures[1].contains("CPU per request was 10.00 µs and is 13.00 µs (1.30"), "{figures:?}");
+    assert_eq!(verdict(&worse, 40.0), compare::RegressionVerdict::None);
+    assert_eq!(verdict(&before, 0.0), compare::RegressionVerdict::None);
+    // Better is no regression.
+    assert_eq!(compare::regression(&worse, &before, 0.0), compare::RegressionVerdict::None);
+}
+
+#[test]
+fn runs_that_cannot_be_compared_are_not_called_good() {
+    let run = run_with(&[("weir", &[10.0, 10.1, 9.9])]);
+    let cannot = |before: &Run, after: &Run| match compare::regression(before, after, 0.0) {
+        compare::RegressionVerdict::Incomparable(why) => why,
+        other => panic!("{other:?}"),
+    };
+    let mut few = run.clone();
+    few.scenario.rounds.count = 2;
+    assert!(cannot(&run, &few).contains("three rounds"));
+    assert!(cannot(&run, &run_with(&[("nginx", &[1.0])])).contains("no figure in common"));
+    let mut other = run.clone();
+    other.scenario.name = "site".to_owned();
+    assert!(cannot(&run, &other).contains("different scenarios"));
+}

@@ -1,6 +1,6 @@
 //! Contradictions in a scenario. Must not depend on the machine: whether it fits there is found when it runs.
 
-use anyhow::ensure;
+use anyhow::{bail, ensure};
 
 use super::bar::Bar;
 use super::clients::{LadderWork, SlowClientsWork};
@@ -16,17 +16,32 @@ impl Scenario {
     /// Finds contradictions.
     ///
     /// # Errors
-    /// The first such thing.
+    /// All that do not depend on each other.
     pub fn check(&self) -> anyhow::Result<()> {
+        let parts = [
+            self.check_whole(),
+            self.check_targets(),
+            self.upstream.check(),
+            self.check_listener(),
+            self.check_work(),
+        ];
+        let bars = self.bars.iter().map(Bar::check);
+        let found: Vec<String> =
+            parts.into_iter().chain(bars).filter_map(Result::err).map(|error| format!("{error:#}")).collect();
+        match &found[..] {
+            [] => Ok(()),
+            [one] => bail!("{one}"),
+            several => bail!("\n  {}", several.join("\n  ")),
+        }
+    }
+
+    /// What concerns several parts.
+    fn check_whole(&self) -> anyhow::Result<()> {
         ensure!(
             self.works().iter().filter(|is_there| **is_there).count() == 1,
             "exactly one kind of work is needed, such as [steady] or [queue]"
         );
         ensure!(!self.targets.is_empty() && self.rounds.count > 0, "no targets or no rounds");
-        self.check_targets()?;
-        self.upstream.check()?;
-        self.check_listener()?;
-        self.check_work()?;
         let is_http1 = self.upstream.protocol == OriginProtocol::Http1;
         ensure!(
             is_http1 || self.steady.is_some() || self.slow_stream.is_some(),
@@ -36,11 +51,11 @@ impl Scenario {
             self.gets_pages() || self.upstream.origin == OriginKind::Own,
             "a web server as origin has the page and nothing else: a steady load of it, idle clients or a crowd"
         );
-        self.bars.iter().try_for_each(Bar::check)
+        Ok(())
     }
 
     /// Which kinds of work are there.
-    fn works(&self) -> [bool; 16] {
+    fn works(&self) -> [bool; 17] {
         [
             self.steady.is_some(),
             self.idle.is_some(),
@@ -58,6 +73,7 @@ impl Scenario {
             self.soak.is_some(),
             self.slow_stream.is_some(),
             self.flood.is_some(),
+            self.site.is_some(),
         ]
     }
 

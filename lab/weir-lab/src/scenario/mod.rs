@@ -7,12 +7,14 @@ pub mod catalogue;
 mod run_length;
 mod expected_duration;
 mod check;
+mod mistakes;
 pub mod steady;
 pub mod bar;
 pub mod work;
 pub mod clients;
 pub mod soak;
 pub mod http2;
+pub mod site;
 
 use std::time::Duration;
 
@@ -31,6 +33,7 @@ pub use bar::Bar;
 use clients::{LadderWork, ReloadWork, SlowClientsWork};
 use http2::{FloodWork, SlowStreamWork};
 pub use run_length::RunLength;
+use site::SiteWork;
 use soak::SoakWork;
 pub use steady::{RequestRate, SteadyWork};
 use work::{OutageWork, OverloadWork, PersistenceWork, ProbesWork, QueueWork, SlowWork, UnfinishedWork};
@@ -113,6 +116,9 @@ pub struct Scenario {
     /// Everything at once, for long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub soak: Option<SoakWork>,
+    /// A site that runs already, which only the command line can give.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub site: Option<SiteWork>,
     /// The bars for the figures.
     #[serde(default, rename = "bar")]
     pub bars: Vec<Bar>,
@@ -183,10 +189,15 @@ impl Scenario {
     /// # Errors
     /// The errors in it, with the place.
     pub fn read(name: &str, text: &str) -> anyhow::Result<Self> {
-        let mut scenario: Self = toml::from_str(text).with_context(|| format!("scenario {name}"))?;
+        let read = mistakes::read(text).map_err(|mistakes| anyhow::anyhow!("\n  {}", mistakes.join("\n  ")));
+        let mut scenario: Self = read.with_context(|| format!("scenario {name}"))?;
         ensure!(scenario.name.is_empty(), "scenario {name}: a scenario is called like its file");
         name.clone_into(&mut scenario.name);
         scenario.check().with_context(|| format!("scenario {name}"))?;
+        ensure!(
+            scenario.site.is_none(),
+            "scenario {name}: `[site]` is given on the command line: run --url URL"
+        );
         ensure!(
             scenario.all_targets().all(|target| target.product != Product::Url),
             "scenario {name}: `url` is given on the command line"
@@ -218,6 +229,8 @@ impl Scenario {
             flood.columns()
         } else if let Some(soak) = &self.soak {
             soak.columns()
+        } else if let Some(site) = &self.site {
+            site.columns()
         } else if self.queue.is_some() {
             let first = [M::OfCapacity, M::LongestOfIdeal, M::Availability, M::Overtaken, M::Overlaps];
             let next = [M::RequestsPerSecond, M::ServiceTime, M::P50, M::P99, M::Longest];
@@ -322,5 +335,7 @@ impl Scenario {
     }
 }
 
+#[cfg(test)]
+mod reference_tests;
 #[cfg(test)]
 mod tests;

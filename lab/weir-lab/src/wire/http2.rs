@@ -32,6 +32,16 @@ const PADDED: u8 = 0x8;
 /// The flag of HEADERS with a priority.
 const PRIORITY: u8 = 0x20;
 
+/// The settings that a client of the lab may have, and those of a target that matter to it (RFC 9113, section 6.5.2).
+pub mod setting {
+    #![expect(missing_docs, reason = "they are called as in RFC 9113, section 6.5.2")]
+    pub const HEADER_TABLE_SIZE: u16 = 1;
+    pub const ENABLE_PUSH: u16 = 2;
+    pub const MAX_CONCURRENT_STREAMS: u16 = 3;
+    pub const INITIAL_WINDOW_SIZE: u16 = 4;
+    pub const MAX_FRAME_SIZE: u16 = 5;
+}
+
 /// The stream was not processed (RFC 9113, section 7).
 pub const REFUSED_STREAM: u32 = 7;
 /// The stream is no longer needed.
@@ -93,6 +103,36 @@ pub fn get(authority: &str, path: &str, is_first: bool) -> Vec<u8> {
     block
 }
 
+/// The header block of any request without a table, each line spelled out; the pseudo-fields come first.
+pub fn block<'a>(lines: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<u8> {
+    let mut block = Vec::new();
+    for (name, value) in lines {
+        // RFC 7541, section 6.2.2: a line that is not put into the table.
+        block.push(0);
+        for text in [name, value] {
+            prefixed(&mut block, 0, 7, text.len() as u64);
+            block.extend_from_slice(text.as_bytes());
+        }
+    }
+    block
+}
+
+/// An integer that begins in the last `bits` of a byte (RFC 7541, section 5.1).
+pub(super) fn prefixed(out: &mut Vec<u8>, first: u8, bits: u32, value: u64) {
+    let full = (1_u64 << bits) - 1;
+    if value < full {
+        out.push(first | value as u8);
+        return;
+    }
+    out.push(first | full as u8);
+    let mut rest = value - full;
+    while rest >= 0x80 {
+        out.push(rest as u8 | 0x80);
+        rest >>= 7;
+    }
+    out.push(rest as u8);
+}
+
 /// A string of fewer than 127 bytes, without Huffman coding.
 fn string(block: &mut Vec<u8>, text: &str) {
     debug_assert!(text.len() < 127);
@@ -112,11 +152,11 @@ pub fn status(block: &[u8]) -> u16 {
     let of_table = [200, 204, 206, 304, 400, 404, 500];
     match rest {
         [first @ 0x88..=0x8e, ..] => of_table[usize::from(first - 0x88)],
-        // A literal whose name is that of 200, to be put into the table, not to be, and never to be.
-        [0x48 | 0x08 | 0x18, 3, digits @ ..] => {
+        // A literal whose name is that of a line of the static table, to be put into the table, not to be, and never to be.
+        [0x48..=0x4e | 0x08..=0x0e | 0x18..=0x1e, 3, digits @ ..] => {
             digits.iter().take(3).fold(0, |sum, digit| 10 * sum + u16::from(digit.wrapping_sub(b'0') % 10))
         }
-        [0x48 | 0x08 | 0x18, 0x82 | 0x83, coded @ ..] => three_digits(coded),
+        [0x48..=0x4e | 0x08..=0x0e | 0x18..=0x1e, 0x82 | 0x83, coded @ ..] => three_digits(coded),
         _ => 0,
     }
 }
@@ -137,7 +177,7 @@ pub(super) fn three_digits(coded: &[u8]) -> u16 {
 
 #[cfg(test)]
 mod tests {
-    use super::{END_STREAM, FrameStart, PADDED, content, frame, get, kind, status, write};
+    use super::{END_STREAM, FrameStart, PADDED, block, content, frame, get, kind, status, write};
 
     #[test]
     fn written_frames_are_read_once_they_are_whole() {
@@ -171,6 +211,15 @@ mod tests {
         // 503: 011011, 00000, 011001 and seven bits of padding.
         assert_eq!(status(&[0x48, 0x83, 0b0110_1100, 0b0000_1100, 0b1111_1111]), 503);
         assert_eq!([status(&[0xbe]), status(&[]), status(&[0x3f])], [0, 0, 0]);
+    }
+
+    #[test]
+    fn lines_of_any_name_are_spelled_out() {
+        assert_eq!(block([(":path", "/x"), ("a", "b")].into_iter()), b"\0\x05:path\x02/x\0\x01a\x01b");
+        let long = "x".repeat(200);
+        assert!(block([("a", &*long)].into_iter()).starts_with(&[0, 1, b'a', 0x7f, 200 - 127, b'x']));
+        // A name of the table other than that of 200.
+        assert_eq!(status(b"\x0d\x03410"), 410);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Requests name lines of the static table, or spell them out; responses cannot do otherwise, since the clients offer no table of their
 //! own. Of a response nothing but the status is read, which comes first.
 
-use super::http2::three_digits;
+use super::http2::{prefixed, three_digits};
 
 /// What a stream of one direction is for, which it begins with.
 pub mod stream {
@@ -94,6 +94,19 @@ pub fn request(authority: &str, path: &str, body: Option<u64>) -> Vec<u8> {
     section
 }
 
+/// The field section of any request, each line spelled out; the pseudo-fields come first.
+pub fn section<'a>(lines: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<u8> {
+    let mut section = vec![0, 0];
+    for (name, value) in lines {
+        // RFC 9204, section 4.5.6.
+        prefixed(&mut section, 0x20, 3, name.len() as u64);
+        section.extend_from_slice(name.as_bytes());
+        prefixed(&mut section, 0, 7, value.len() as u64);
+        section.extend_from_slice(value.as_bytes());
+    }
+    section
+}
+
 /// A line of the static table.
 fn indexed(section: &mut Vec<u8>, index: u64) {
     prefixed(section, 0xc0, 6, index);
@@ -106,23 +119,7 @@ fn named(section: &mut Vec<u8>, index: u64, value: &str) {
     section.extend_from_slice(value.as_bytes());
 }
 
-/// An integer that begins in the last `bits` of a byte (RFC 7541, section 5.1).
-fn prefixed(out: &mut Vec<u8>, first: u8, bits: u32, value: u64) {
-    let full = (1_u64 << bits) - 1;
-    if value < full {
-        out.push(first | value as u8);
-        return;
-    }
-    out.push(first | full as u8);
-    let mut rest = value - full;
-    while rest >= 0x80 {
-        out.push(rest as u8 | 0x80);
-        rest >>= 7;
-    }
-    out.push(rest as u8);
-}
-
-/// Reads such an integer.
+/// Reads an integer that begins in the last `bits` of a byte.
 fn read_prefixed(bytes: &[u8], bits: u32) -> Option<(u64, &[u8])> {
     let (first, mut rest) = bytes.split_first()?;
     let full = (1_u64 << bits) - 1;
@@ -197,7 +194,7 @@ fn digits(value: &[u8]) -> Option<u16> {
 
 #[cfg(test)]
 mod tests {
-    use super::{frame_head, integer, kind, request, status, write_frame_head, write_integer};
+    use super::{frame_head, integer, kind, request, section, status, write_frame_head, write_integer};
 
     #[test]
     fn integers_are_read_as_they_are_written() {
@@ -235,6 +232,14 @@ mod tests {
         let long = "/".repeat(200);
         let section = request("a", &long, None);
         assert!(section.windows(3).any(|part| part == [0x51, 0x7f, 200 - 127]), "{section:x?}");
+    }
+
+    #[test]
+    fn lines_of_any_name_are_spelled_out() {
+        assert_eq!(
+            section([(":path", "/x"), ("accept-language", "de")].into_iter()),
+            b"\0\0\x25:path\x02/x\x27\x08accept-language\x02de"
+        );
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::load::exchange::ExpectedBody;
 use crate::load::fault::LoadFault;
+use crate::load::seen::SeenAnswer;
 use crate::wire::http3::{self, kind};
 
 /// Longest field section the lab reads, in bytes.
@@ -17,6 +18,8 @@ pub(super) struct AnswerReader {
     has_status: bool,
     /// Body bytes read.
     position: u64,
+    /// What was seen of an unknown answer.
+    seen: SeenAnswer,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -35,11 +38,11 @@ impl AnswerReader {
         let mut rest = input;
         while !rest.is_empty() {
             rest = match self.frame {
-                None => self.feed_head(rest)?,
+                None => self.feed_head(rest, expected)?,
                 Some(frame) => {
                     let (part, more) = rest.split_at((rest.len() as u64).min(frame.left) as usize);
                     self.feed_payload(frame.kind, part, expected)?;
-                    self.advance(frame, part.len() as u64)?;
+                    self.advance(frame, part.len() as u64, expected)?;
                     more
                 }
             };
@@ -55,14 +58,19 @@ impl AnswerReader {
         if self.frame.is_some() || !self.partial.is_empty() || !self.has_status {
             return Err(LoadFault::Closed(self.position));
         }
-        if self.position != expected.len() {
+        if self.position != expected.len() && !matches!(expected, ExpectedBody::Unknown(_)) {
             return Err(LoadFault::Length(expected.len(), self.position));
         }
         Ok(())
     }
 
+    /// What was seen of an unknown answer.
+    pub(super) fn into_seen(self) -> SeenAnswer {
+        self.seen
+    }
+
     /// The head of a frame; gives what follows it.
-    fn feed_head<'a>(&mut self, input: &'a [u8]) -> Result<&'a [u8], LoadFault> {
+    fn feed_head<'a>(&mut self, input: &'a [u8], expected: &ExpectedBody) -> Result<&'a [u8], LoadFault> {
         let before = self.partial.len();
         let head = if before == 0 {
             http3::frame_head(input).map(|(kind, len, rest)| (kind, len, input.len() - rest.len()))
@@ -85,7 +93,7 @@ impl AnswerReader {
         if kind == kind::HEADERS && left > SECTION_MAX {
             return Err(malformed("a head over 64 KiB"));
         }
-        self.advance(AnswerFrame { kind, left }, 0)?;
+        self.advance(AnswerFrame { kind, left }, 0, expected)?;
         Ok(&input[used..])
     }
 
@@ -101,6 +109,9 @@ impl AnswerReader {
                     return Err(LoadFault::Content(start));
                 }
                 self.position = end;
+                if let ExpectedBody::Unknown(text) = expected {
+                    self.seen.body(part, text.as_deref());
+                }
             }
             _ => {}
         }
@@ -108,27 +119,31 @@ impl AnswerReader {
     }
 
     /// `taken` more bytes of `frame` have been read.
-    fn advance(&mut self, frame: AnswerFrame, taken: u64) -> Result<(), LoadFault> {
+    fn advance(&mut self, frame: AnswerFrame, taken: u64, expected: &ExpectedBody) -> Result<(), LoadFault> {
         let left = frame.left - taken;
         self.frame = (left > 0).then_some(AnswerFrame { left, ..frame });
         if left == 0 && frame.kind == kind::HEADERS {
             let section = std::mem::take(&mut self.partial);
             // What follows the body are trailers.
             if !self.has_status {
-                self.has_status = is_final(&section)?;
+                self.has_status = self.is_final(&section, expected)?;
             }
         }
         Ok(())
     }
-}
 
-/// Whether this is the head of the answer itself and not of an interim one.
-fn is_final(section: &[u8]) -> Result<bool, LoadFault> {
-    match http3::status(section) {
-        Some(100..200) => Ok(false),
-        Some(200..300) => Ok(true),
-        Some(status) => Err(LoadFault::Status(status, String::new())),
-        None => Err(malformed("a head begins with a status, without a dynamic table")),
+    /// Whether this is the head of the answer itself and not of an interim one.
+    fn is_final(&mut self, section: &[u8], expected: &ExpectedBody) -> Result<bool, LoadFault> {
+        match http3::status(section) {
+            Some(100..200) => Ok(false),
+            Some(status) if matches!(expected, ExpectedBody::Unknown(_)) => {
+                self.seen.status = status;
+                Ok(true)
+            }
+            Some(200..300) => Ok(true),
+            Some(status) => Err(LoadFault::Status(status, String::new())),
+            None => Err(malformed("a head begins with a status, without a dynamic table")),
+        }
     }
 }
 

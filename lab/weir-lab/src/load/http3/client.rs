@@ -23,6 +23,7 @@ use crate::clock;
 use crate::load::exchange::ExpectedBody;
 use crate::load::fault::LoadFault;
 use crate::load::http2::client::StreamResult;
+use crate::load::seen::SeenAnswer;
 use crate::wire::http3::{self, code, kind, stream};
 
 /// Packets are made for so many calls before others have their turn.
@@ -44,6 +45,8 @@ pub struct RequestTimes {
     pub due: u64,
     /// Its real start.
     pub began: u64,
+    /// By which its driver knows it.
+    pub tag: u64,
 }
 
 /// A request that is over.
@@ -53,6 +56,8 @@ pub struct EndedStream {
     pub times: RequestTimes,
     /// How it ended.
     pub result: StreamResult,
+    /// What was seen of an answer that is not known.
+    pub seen: SeenAnswer,
 }
 
 /// A request whose answer is not complete.
@@ -247,6 +252,15 @@ impl Http3Client {
         self.ended.drain(..)
     }
 
+    /// Ends the requests that began before `began`.
+    pub fn give_up_before(&mut self, began: u64) {
+        let late = |(id, request): (&StreamId, &OpenStream)| (request.times.began < began).then_some(*id);
+        let ids: Vec<StreamId> = self.open.iter().filter_map(late).collect();
+        for id in ids {
+            self.finish(id, StreamResult::Failed(LoadFault::Timeout));
+        }
+    }
+
     /// Ends all requests with `fault`, and the connection.
     pub fn give_up(&mut self, fault: &LoadFault) {
         self.end(fault);
@@ -408,7 +422,7 @@ impl Http3Client {
         }
         self.give_up_body(id);
         if let Some(request) = self.open.remove(&id) {
-            self.ended.push(EndedStream { times: request.times, result });
+            self.ended.push(EndedStream { times: request.times, result, seen: request.answer.into_seen() });
         }
     }
 
@@ -463,6 +477,7 @@ impl Http3Client {
         let failed = self.open.drain().map(|(_, request)| EndedStream {
             times: request.times,
             result: StreamResult::Failed(fault.clone()),
+            seen: SeenAnswer::default(),
         });
         self.ended.extend(failed);
     }

@@ -1,5 +1,7 @@
 //! A request of HTTP/3 prepared as bytes, and its expected answer: the same requests as those of HTTP/1.1.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use crate::load::exchange::ExpectedBody;
@@ -40,6 +42,15 @@ pub fn posts(authority: &str, len: usize) -> Vec<Http3Request> {
         Http3Request { head: head.clone(), body, expected }
     };
     (0..BODIES).map(post).collect()
+}
+
+/// Any request with this field section and body, whose answer is not known; whether `text` is in it is looked at.
+pub fn unknown(section: &[u8], body: Bytes, text: Option<Arc<[u8]>>) -> Http3Request {
+    let mut head = frame(section);
+    if !body.is_empty() {
+        http3::write_frame_head(&mut head, http3::kind::DATA, body.len() as u64);
+    }
+    Http3Request { head: head.into(), body, expected: ExpectedBody::Unknown(text) }
 }
 
 /// A HEADERS frame.

@@ -93,7 +93,7 @@ fn answer(run: &Run, verdicts: &[BarVerdict]) -> Markup {
                     li.missed { strong.mark { "Failed" } " " (target) " was left out from then on: " (failure) }
                 }
                 @if verdicts.is_empty() && run.failed.is_empty() {
-                    li.open { "The scenario sets no bar; there is no verdict on the figures below." }
+                    li.open { "No bar was set; there is no verdict on the figures below." }
                 }
             }
         }
