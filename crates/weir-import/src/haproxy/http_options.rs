@@ -8,17 +8,21 @@ use super::rules::{HeaderChange, HeaderOperation};
 use crate::document::TomlValue;
 use crate::source::{SourceFiles, Statement};
 
-/// Keys of a listener, or of the routes to a backend.
+/// The `option forwardfor` of each section that faces clients.
+pub(super) type ForwardedBy<'s> = [Option<&'s Statement>];
+
+/// Keys of a listener, or of the routes to a backend: the latter knows what the sections that face clients do.
 pub(super) fn options<'s>(
     proxy: &ProxySection<'s>,
     keys: &mut Keys<'s>,
     changes: &mut Vec<HeaderChange<'s>>,
     files: &dyn SourceFiles,
+    by_clients: Option<&ForwardedBy<'s>>,
 ) {
     if proxy.is_tcp() {
         return;
     }
-    forwarded(proxy, keys, changes);
+    forwarded(proxy, keys, changes, by_clients);
     compression(proxy, keys);
     errors::error_pages(proxy, keys, files);
     if let Some(statement) = proxy.option("http-buffer-request") {
@@ -32,7 +36,12 @@ pub(super) fn options<'s>(
 }
 
 /// `option forwardfor`.
-fn forwarded<'s>(proxy: &ProxySection<'s>, keys: &mut Keys<'s>, changes: &mut Vec<HeaderChange<'s>>) {
+fn forwarded<'s>(
+    proxy: &ProxySection<'s>,
+    keys: &mut Keys<'s>,
+    changes: &mut Vec<HeaderChange<'s>>,
+    by_clients: Option<&ForwardedBy<'s>>,
+) {
     let ledger = proxy.ledger;
     if let Some(statement) = proxy.option("forwarded") {
         ledger.words(statement).rest();
@@ -72,7 +81,20 @@ fn forwarded<'s>(proxy: &ProxySection<'s>, keys: &mut Keys<'s>, changes: &mut Ve
             let subject = AclSubject::Text(format!("header[\"{header}\"]"));
             condition = condition.and(not(subject, AtomTest::Found));
         }
-        let (operation, value) = (HeaderOperation::Add, "{client_address}".to_owned());
+        let mut operation = HeaderOperation::Add;
+        if let Some(others) = by_clients {
+            let is_same = |other: &Option<&Statement>| other.is_some_and(|other| other.id == statement.id);
+            // HAProxy adds the header once.
+            if others.iter().all(is_same) {
+                return;
+            }
+            if others.iter().any(Option::is_some) {
+                let difference = "servers get this header and that of the section that faces the client, and what a client sends in it is replaced";
+                ledger.approximated(statement, difference);
+                operation = HeaderOperation::Set;
+            }
+        }
+        let value = "{client_address}".to_owned();
         let change =
             HeaderChange { condition, operation, name: header, value, from_server: false, statement };
         return changes.push(change);

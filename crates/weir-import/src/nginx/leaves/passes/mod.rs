@@ -8,6 +8,8 @@ use crate::source::Statement;
 
 // Servers that a request names.
 mod dynamic;
+// Scripts below an `alias`.
+mod alias;
 // Parameters of FastCGI.
 mod fastcgi;
 // What becomes of the path.
