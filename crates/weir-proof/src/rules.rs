@@ -478,8 +478,7 @@ pub(crate) const RULES: &[DifferenceRule] = &[
             parts.sort();
             parts
         };
-        case.is(&["field set-cookie"])
-            && sorted(&case.difference.original) == sorted(&case.difference.weir)
+        case.is(&["field set-cookie"]) && sorted(&case.difference.original) == sorted(&case.difference.weir)
     }),
     rule("pages", Deliberate, |case| {
         case.is(&["field weir-reason"])

@@ -1,5 +1,7 @@
 //! The order in which Caddy carries out directives, whatever their order in the file (`httpcaddyfile/directives.go`).
 
+use std::cmp::Ordering;
+
 use super::matchers::MatcherTable;
 use crate::source::Statement;
 
@@ -77,11 +79,15 @@ impl DirectivePlace<'_> {
             return self.place < other.place;
         }
         match (self.path, other.path) {
-            // The asterisk counts, but for the path that is the same without it.
-            (Some(own), Some(path)) if own.trim_end_matches('*') == path.trim_end_matches('*') => {
-                own.len() < path.len()
+            (Some(own), Some(path)) => {
+                let bare = |path: &'_ str| path.strip_suffix('*').unwrap_or(path).len();
+                let (own_bare, bare) = (&own[..bare(own)], &path[..bare(path)]);
+                match bare.len().cmp(&own_bare.len()).then(own_bare.cmp(bare)) {
+                    // A path before all that begin with it.
+                    Ordering::Equal => own.len() < path.len(),
+                    order => order == Ordering::Less,
+                }
             }
-            (Some(own), Some(path)) => own.len() > path.len(),
             _ => self.has_matcher && !other.has_matcher,
         }
     }

@@ -326,7 +326,9 @@ impl<'s> HaproxyImport<'s, '_> {
                     && other.name != proxy.name
                     && other.option("forwardfor").is_some_and(|line| line.id != own.id)
             };
-            if own.words.iter().any(|word| word.text == "header") && self.proxies.iter().any(|other| decides(&other)) {
+            if own.words.iter().any(|word| word.text == "header")
+                && self.proxies.iter().any(|other| decides(&other))
+            {
                 let difference =
                     "servers of backends with an `option forwardfor` of their own get this header, too";
                 self.ledger.approximated(own, difference);

@@ -422,10 +422,7 @@ fn is_named(location: &NginxLocation<'_>) -> bool {
 
 /// `limit_except GET { allow 10.0.0.0/8; deny all; }`: the methods that are refused, but for some addresses. What else it asks for is refused
 /// to all.
-fn limited_methods<'s>(
-    way: &NginxWay<'s>,
-    location: &'s Statement,
-) -> Option<(NginxTest, &'s Statement)> {
+fn limited_methods<'s>(way: &NginxWay<'s>, location: &'s Statement) -> Option<(NginxTest, &'s Statement)> {
     // Locations in it do not inherit it.
     let statement = location.children().iter().rev().find(|one| one.name() == "limit_except")?;
     if !matches!(way.end, NginxWayEnd::Content) {

@@ -36,7 +36,8 @@ pub(in crate::nginx) fn empty_picture(scope: &Scope<'_>, statement: &Statement, 
     let respond = route.table("respond");
     respond.set("body", picture, statement);
     respond.set("content_type", "image/gif", statement);
-    let difference = "the transparent pixel has other bytes, no `Last-Modified`, and is sent for every method";
+    let difference =
+        "the transparent pixel has other bytes, no `Last-Modified`, and is sent for every method";
     scope.ledger.approximated(statement, difference);
 }
 

@@ -18,7 +18,11 @@ pub(super) struct NginxPattern {
 impl NginxPattern {
     /// # Errors
     /// Why Weir has no such expression.
-    pub(super) fn new(source: &str, ignores_case: bool, subject: PatternSubject) -> Result<NginxPattern, String> {
+    pub(super) fn new(
+        source: &str,
+        ignores_case: bool,
+        subject: PatternSubject,
+    ) -> Result<NginxPattern, String> {
         let flag = if ignores_case { "(?i)" } else { "" };
         let (source, beside) = without_look_around(source)?;
         let convert = |source: &str| -> Result<String, String> {

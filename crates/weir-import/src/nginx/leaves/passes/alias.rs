@@ -48,7 +48,8 @@ pub(super) fn files<'s>(scope: &Scope<'s>) -> Result<Option<AliasFiles<'s>>, Str
         // The whole file is in the `alias`.
         ["~" | "~*", _] if scope.own("alias").iter().any(|own| own.id == alias.id) => {
             if folder.contains("{match.") {
-                difference = Some("characters that are percent-encoded in the path are so in the name of the file");
+                difference =
+                    Some("characters that are percent-encoded in the path are so in the name of the file");
             }
             folder.clone()
         }
@@ -65,7 +66,8 @@ pub(super) fn files<'s>(scope: &Scope<'s>) -> Result<Option<AliasFiles<'s>>, Str
     inner.define("realpath_root", NginxVariable::Text(folder.clone()));
     inner.define("fastcgi_script_name", NginxVariable::Text("{path}".to_owned()));
     let sure = folder.split('{').next().unwrap_or_default();
-    let sure = if sure.len() < folder.len() { sure.rsplit_once('/').map_or("", |(sure, _)| sure) } else { sure };
+    let sure =
+        if sure.len() < folder.len() { sure.rsplit_once('/').map_or("", |(sure, _)| sure) } else { sure };
     let sure = sure.trim_end_matches('/');
     scope.ledger.exact(alias);
     Ok(Some(AliasFiles {

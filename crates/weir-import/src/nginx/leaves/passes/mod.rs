@@ -8,10 +8,10 @@ use crate::source::Statement;
 
 // Servers that a request names.
 mod dynamic;
-// Scripts below an `alias`.
-mod alias;
 // Parameters of FastCGI.
 mod fastcgi;
+// Scripts below an `alias`.
+mod alias;
 // What becomes of the path.
 mod path;
 // Redirects and cookies of servers.
