@@ -469,6 +469,17 @@ pub(crate) const RULES: &[DifferenceRule] = &[
     rule("expires", Equal, |case| {
         case.is(&["field expires"]) && same_time(&case.difference.original, &case.difference.weir)
     }),
+    rule("expires-past", Deliberate, |case| {
+        case.is(&["field expires"]) && case.difference.weir == "Thu, 01 Jan 1970 00:00:00 GMT"
+    }),
+    rule("cookie-attributes", Equal, |case| {
+        let sorted = |text: &str| {
+            let mut parts: Vec<String> = text.split([';', '|']).map(|part| part.trim().to_owned()).collect();
+            parts.sort();
+            parts
+        };
+        case.is(&["field set-cookie"]) && sorted(&case.difference.original) == sorted(&case.difference.weir)
+    }),
     rule("pages", Deliberate, |case| {
         case.is(&["field weir-reason"])
             || case.is(&["field content-type", "field cache-control", "field allow"])

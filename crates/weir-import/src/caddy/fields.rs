@@ -122,6 +122,27 @@ pub(super) fn read<'s>(
     }
 }
 
+/// What to do in place of a pattern of names.
+pub(super) const BY_PATTERN: &str = "name each field: Weir removes no fields by a pattern";
+
+/// Whether fields of requests are removed by a pattern of their names: what clients say in them must not come to a server.
+pub(super) fn removes_by_pattern(statement: &Statement) -> bool {
+    let is_pattern = |word: Option<&crate::source::Word>| {
+        word.is_some_and(|word| word.text.starts_with('-') && word.text.contains('*'))
+    };
+    match statement.name() {
+        "request_header" => {
+            statement.words.iter().skip(1).take(2).any(|word| is_pattern(Some(word)))
+                || statement.children().iter().any(|child| is_pattern(child.words.first()))
+        }
+        "reverse_proxy" | "php_fastcgi" => statement
+            .children()
+            .iter()
+            .any(|child| child.name() == "header_up" && is_pattern(child.words.get(1))),
+        _ => false,
+    }
+}
+
 /// Fields that a `request_header` which cannot be said may set or remove: servers do not get them, so that nothing that only a client says takes
 /// the place of what Caddy says.
 pub(super) fn remove_named<'s>(
@@ -173,7 +194,7 @@ fn change<'s>(
         _ => ('=', line.words[0]),
     };
     if name.contains('*') {
-        return Err("name each field: Weir removes no fields by a pattern".to_owned());
+        return Err(BY_PATTERN.to_owned());
     }
     let name = name.to_ascii_lowercase();
     let value = match line.words.as_slice() {

@@ -134,6 +134,10 @@ impl<'s> RouteBuilder<'s, '_> {
         rest: &[&'s Statement],
         scope: &mut RouteScope<'s>,
     ) -> DirectiveOutcome {
+        if fields::removes_by_pattern(statement) {
+            refuse_whole(statement, fields::BY_PATTERN, self.ledger);
+            return self.close(statement, matcher.clone(), scope);
+        }
         match statement.name() {
             "handle" | "handle_path" | "route" => {
                 return self.nested(statement, matcher, (matchers, rest), scope);
@@ -152,11 +156,11 @@ impl<'s> RouteBuilder<'s, '_> {
                 settings::SettingKind::Plain(read) => read(self.ledger, statement, &mut with.settings),
             };
             if read.is_none() {
-                // The path is another one from here on, and not known: what asks for it cannot be said.
                 if !is_of_path(statement.name()) {
                     return DirectiveOutcome::GoesOn;
                 }
-                with.settings.is_rewritten = true;
+                // What is behind it would get a path that is not meant for it.
+                return self.close(statement, matcher.clone(), scope);
             }
             return self.with_setting(matcher, with, (matchers, rest), scope);
         }
@@ -188,7 +192,7 @@ impl<'s> RouteBuilder<'s, '_> {
     ) -> DirectiveOutcome {
         match statement.name() {
             "basic_auth" | "basicauth" | "forward_auth" => scope.settings.is_forbidden = Some(statement),
-            "request_header" => {
+            "request_header" if !fields::removes_by_pattern(statement) => {
                 fields::remove_named(statement, &known, self.ledger, &mut scope.settings.request);
             }
             name if keeps_nothing_out(name) => {}

@@ -155,13 +155,40 @@ fn rewrite<'s>(ledger: &Ledger, statement: &'s Statement, settings: &mut CaddySe
         ("replacement", replacement.into()),
         ("flag", "break".into()),
     ]);
-    if settings.is_rewritten {
-        return refuse(ledger, statement, "a second rewrite of one request: write the route by hand");
-    }
+    let rule = match (settings.is_rewritten, behind_stripped(settings, &text, drops_query)) {
+        (false, _) => rule,
+        (true, Some(both)) => both,
+        (true, None) => {
+            return refuse(ledger, statement, "a second rewrite of one request: write the route by hand");
+        }
+    };
+    settings.stripped = None;
     settings.keys.push(("rewrite", TomlValue::Array(vec![rule]), statement));
     settings.is_rewritten = true;
     ledger.exact(statement);
     Some(())
+}
+
+/// A rewrite of what `handle_path` has left of the path, as one rule with that.
+fn behind_stripped(settings: &CaddySettings<'_>, text: &str, drops_query: bool) -> Option<TomlValue> {
+    let Some(TomlValue::Array(rules)) = &settings.stripped else { return None };
+    let [TomlValue::Inline(entries)] = rules.as_slice() else { return None };
+    let of = |name: &str| match entries.iter().find(|(key, _)| key == name) {
+        Some((_, TomlValue::Text(text))) => Some(text.as_str()),
+        _ => None,
+    };
+    let (pattern, rest) = (of("pattern")?, of("replacement")?);
+    let is_other = settings.keys.iter().any(|(key, ..)| matches!(*key, "rewrite" | "replace_regex"));
+    let others = text.replace("{path}", "").replace("{query}", "");
+    if is_other || others.contains(['{', '}']) {
+        return None;
+    }
+    let replacement = format!("{}{}", text.replace("{path}", rest), if drops_query { "?" } else { "" });
+    Some(TomlValue::inline([
+        ("pattern", pattern.into()),
+        ("replacement", replacement.into()),
+        ("flag", "break".into()),
+    ]))
 }
 
 fn uri<'s>(ledger: &Ledger, statement: &'s Statement, settings: &mut CaddySettings<'s>) -> Option<()> {

@@ -8,17 +8,21 @@ use super::rules::{HeaderChange, HeaderOperation};
 use crate::document::TomlValue;
 use crate::source::{SourceFiles, Statement};
 
-/// Keys of a listener, or of the routes to a backend.
+/// The `option forwardfor` of each section that faces clients.
+pub(super) type ForwardedBy<'s> = [Option<&'s Statement>];
+
+/// Keys of a listener, or of the routes to a backend: the latter knows what the sections that face clients do.
 pub(super) fn options<'s>(
     proxy: &ProxySection<'s>,
     keys: &mut Keys<'s>,
     changes: &mut Vec<HeaderChange<'s>>,
     files: &dyn SourceFiles,
+    by_clients: Option<&ForwardedBy<'s>>,
 ) {
     if proxy.is_tcp() {
         return;
     }
-    forwarded(proxy, keys, changes);
+    forwarded(proxy, keys, changes, by_clients);
     compression(proxy, keys);
     errors::error_pages(proxy, keys, files);
     if let Some(statement) = proxy.option("http-buffer-request") {
@@ -32,7 +36,12 @@ pub(super) fn options<'s>(
 }
 
 /// `option forwardfor`.
-fn forwarded<'s>(proxy: &ProxySection<'s>, keys: &mut Keys<'s>, changes: &mut Vec<HeaderChange<'s>>) {
+fn forwarded<'s>(
+    proxy: &ProxySection<'s>,
+    keys: &mut Keys<'s>,
+    changes: &mut Vec<HeaderChange<'s>>,
+    by_clients: Option<&ForwardedBy<'s>>,
+) {
     let ledger = proxy.ledger;
     if let Some(statement) = proxy.option("forwarded") {
         ledger.words(statement).rest();
@@ -61,21 +70,7 @@ fn forwarded<'s>(proxy: &ProxySection<'s>, keys: &mut Keys<'s>, changes: &mut Ve
         }
     }
     if header != "x-forwarded-for" {
-        ledger.exact(statement);
-        let not =
-            |subject: AclSubject, test: AtomTest| AclCondition::Atom(Atom::new(subject, test)).negated();
-        let mut condition = AclCondition::Constant(true);
-        if let Some(network) = except {
-            condition = condition.and(not(AclSubject::Source, AtomTest::Networks(vec![network.to_owned()])));
-        }
-        if if_none {
-            let subject = AclSubject::Text(format!("header[\"{header}\"]"));
-            condition = condition.and(not(subject, AtomTest::Found));
-        }
-        let (operation, value) = (HeaderOperation::Add, "{client_address}".to_owned());
-        let change =
-            HeaderChange { condition, operation, name: header, value, from_server: false, statement };
-        return changes.push(change);
+        return own_header(proxy, statement, (header, except, if_none), changes, by_clients);
     }
     if let Some(network) = except {
         match proxy.is_frontend() {
@@ -91,6 +86,43 @@ fn forwarded<'s>(proxy: &ProxySection<'s>, keys: &mut Keys<'s>, changes: &mut Ve
         ledger.approximated(statement, note);
     }
     ledger.by_default(statement, "servers get `X-Forwarded-For`, and the scheme, host and port in headers beside it; what clients send in them is dropped, unless `trusted_proxies` names them");
+}
+
+/// `option forwardfor header X-Real-IP`.
+fn own_header<'s>(
+    proxy: &ProxySection<'s>,
+    statement: &'s Statement,
+    (header, except, if_none): (String, Option<&str>, bool),
+    changes: &mut Vec<HeaderChange<'s>>,
+    by_clients: Option<&ForwardedBy<'s>>,
+) {
+    let ledger = proxy.ledger;
+    ledger.exact(statement);
+    let not = |subject: AclSubject, test: AtomTest| AclCondition::Atom(Atom::new(subject, test)).negated();
+    let mut condition = AclCondition::Constant(true);
+    if let Some(network) = except {
+        condition = condition.and(not(AclSubject::Source, AtomTest::Networks(vec![network.to_owned()])));
+    }
+    if if_none {
+        let subject = AclSubject::Text(format!("header[\"{header}\"]"));
+        condition = condition.and(not(subject, AtomTest::Found));
+    }
+    let mut operation = HeaderOperation::Add;
+    if let Some(others) = by_clients {
+        let is_same = |other: &Option<&Statement>| other.is_some_and(|other| other.id == statement.id);
+        // HAProxy adds the header once.
+        if others.iter().all(is_same) {
+            return;
+        }
+        if others.iter().any(Option::is_some) {
+            let difference = "servers get this header and that of the section that faces the client, and what a client sends in it is replaced";
+            ledger.approximated(statement, difference);
+            operation = HeaderOperation::Set;
+        }
+    }
+    let value = "{client_address}".to_owned();
+    let change = HeaderChange { condition, operation, name: header, value, from_server: false, statement };
+    changes.push(change);
 }
 
 fn compression<'s>(proxy: &ProxySection<'s>, keys: &mut Keys<'s>) {

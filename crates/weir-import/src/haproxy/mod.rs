@@ -130,8 +130,9 @@ fn of_routes<'s>(
     proxy: &ProxySection<'s>,
     mut rules: rules::SectionRules<'s>,
     files: &dyn SourceFiles,
+    forwarded: &http_options::ForwardedBy<'s>,
 ) -> rules::SectionRules<'s> {
-    http_options::options(proxy, &mut rules.route, &mut rules.requests, files);
+    http_options::options(proxy, &mut rules.route, &mut rules.requests, files, Some(forwarded));
     let listener = std::mem::take(&mut rules.listener);
     rules.route.extend(&listener);
     // They are about clients of the listener.
@@ -314,6 +315,28 @@ impl<'s> HaproxyImport<'s, '_> {
             && !binds.any(|line| has(line, "accept-proxy") || has(line, "expect-proxy"))
     }
 
+    /// The `option forwardfor` of each section that faces clients. Its header is added to what servers get, where HAProxy lets a backend with an
+    /// option of its own decide.
+    fn forwarded(&self) -> Vec<Option<&'s Statement>> {
+        let of_clients = || self.proxies.iter().filter(|proxy| proxy.is_frontend() && !proxy.is_tcp());
+        for proxy in of_clients() {
+            let Some(own) = proxy.option("forwardfor") else { continue };
+            let decides = |other: &&ProxySection<'s>| {
+                other.is_backend()
+                    && other.name != proxy.name
+                    && other.option("forwardfor").is_some_and(|line| line.id != own.id)
+            };
+            if own.words.iter().any(|word| word.text == "header")
+                && self.proxies.iter().any(|other| decides(&other))
+            {
+                let difference =
+                    "servers of backends with an `option forwardfor` of their own get this header, too";
+                self.ledger.approximated(own, difference);
+            }
+        }
+        of_clients().map(|proxy| proxy.option("forwardfor")).collect()
+    }
+
     /// What sections with clients capture of requests, in the order of the slots.
     fn captures(&self) -> HashMap<usize, Vec<String>> {
         let frontends = self.proxies.iter().enumerate().filter(|(_, proxy)| proxy.is_frontend());
@@ -399,6 +422,7 @@ impl<'s> HaproxyImport<'s, '_> {
     fn servers(&mut self, state: &SharedState, sections: Vec<ReadSection<'s>>) -> ServerSide<'s> {
         let mut made = ServerSide::default();
         let clients = self.clients(&sections);
+        let forwarded = self.forwarded();
         let mut names: Vec<String> = Vec::new();
         for mut section in sections {
             let proxy = &self.proxies[section.index];
@@ -407,7 +431,8 @@ impl<'s> HaproxyImport<'s, '_> {
                 true => section.as_backend.take(),
                 false => Some(std::mem::take(&mut section.rules)),
             };
-            let rules = rules.map(|rules| of_routes(proxy, rules, self.files)).unwrap_or_default();
+            let rules =
+                rules.map(|rules| of_routes(proxy, rules, self.files, &forwarded)).unwrap_or_default();
             let mut facts =
                 BackendFacts { upstream: None, chosen: Vec::new(), rules, is_tcp: proxy.is_tcp() };
             if proxy.is_backend() {

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use super::regexes::{NginxPattern, encoded, escaped};
+use super::regexes::{NginxPattern, PatternSubject, encoded, escaped};
 use super::rewrite::NginxTest;
 use crate::report::Ledger;
 use crate::source::Statement;
@@ -99,7 +99,7 @@ fn node<'s>(ledger: &Ledger, statement: &'s Statement) -> Option<LocationNode<'s
         "^~" => LocationKind::Prefix { path: name.to_owned(), before_regex: true },
         "" => LocationKind::Prefix { path: name.to_owned(), before_regex: false },
         "@" => LocationKind::Named(name.to_owned()),
-        "~" | "~*" => match NginxPattern::new(name, sign == "~*", true) {
+        "~" | "~*" => match NginxPattern::new(name, sign == "~*", PatternSubject::Path) {
             Ok(pattern) => LocationKind::Regex(pattern),
             Err(advice) => {
                 refuse(ledger, statement, &advice);

@@ -1,6 +1,6 @@
 //! `map`, `geo` and `split_clients`: those that something names.
 
-use super::regexes::{NginxPattern, encoded, escaped};
+use super::regexes::{ENCODED, NginxPattern, PatternSubject, encoded, escaped};
 use super::scope::{NginxVariable, Scope};
 use super::variables::{self, TemplateUse};
 use crate::document::{Draft, DraftTable};
@@ -71,8 +71,8 @@ struct MapEntries {
     default: Option<String>,
     /// Expressions of what the last one leaves out.
     left_out: Vec<String>,
-    /// Whether paths are looked up, which Weir compares percent-encoded.
-    of_path: bool,
+    /// What is looked up.
+    subject: PatternSubject,
 }
 
 fn map(scope: &Scope<'_>, statement: &Statement) -> DraftTable {
@@ -91,8 +91,8 @@ fn map(scope: &Scope<'_>, statement: &Statement) -> DraftTable {
         }
     }
     scope.ledger.exact(statement);
-    let of_path = table.text("source") == Some("{path}");
-    let mut entries = MapEntries { of_path, ..MapEntries::default() };
+    let subject = subject(table.text("source").unwrap_or_default());
+    let mut entries = MapEntries { subject, ..MapEntries::default() };
     let by_host = statement.children().iter().any(|child| child.name() == "hostnames");
     let last = statement.children().iter().rfind(|child| child.name().starts_with('~'));
     for child in statement.children() {
@@ -101,6 +101,18 @@ fn map(scope: &Scope<'_>, statement: &Statement) -> DraftTable {
     }
     entries.put(by_host, &mut table);
     table
+}
+
+/// What the source of a map is, for expressions.
+fn subject(source: &str) -> PatternSubject {
+    let has = |names: &[&str]| names.iter().any(|name| source.contains(name));
+    if source == "{path}" {
+        PatternSubject::Path
+    } else if has(&["{target}", "{args}"]) && !has(&["{header.", "{user_agent}", "{referer}", "{cookie."]) {
+        PatternSubject::Target
+    } else {
+        PatternSubject::Text
+    }
 }
 
 impl MapEntries {
@@ -120,10 +132,19 @@ impl MapEntries {
         let pattern = key.strip_prefix("~*").map(|source| (source, true));
         let pattern = pattern.or_else(|| key.strip_prefix('~').map(|source| (source, false)));
         let pattern =
-            match pattern.map(|(source, flag)| NginxPattern::new(source, flag, self.of_path)).transpose() {
+            match pattern.map(|(source, flag)| NginxPattern::new(source, flag, self.subject)).transpose() {
                 Ok(pattern) => pattern.filter(|_| key.len() > 1),
                 Err(advice) => return ledger.unsupported(child, &advice),
             };
+        if self.subject == PatternSubject::Target {
+            let as_text = NginxPattern::new(key.trim_start_matches(['~', '*']), false, PatternSubject::Text);
+            let same = |known: &NginxPattern| {
+                as_text.as_ref().is_ok_and(|text| known.text.trim_start_matches("(?i)") == text.text)
+            };
+            if !pattern.as_ref().is_none_or(same) {
+                ledger.approximated(child, ENCODED);
+            }
+        }
         let beside = pattern.as_ref().map(|pattern| pattern.beside.as_slice()).unwrap_or_default();
         // What the last expression leaves out has the default, so it may say so first.
         let left_out = if is_last && beside.iter().all(|(_, wanted)| !wanted) { beside } else { &[] };
@@ -154,7 +175,7 @@ impl MapEntries {
         match key.strip_suffix(".*").filter(|_| by_host) {
             Some(begin) => self.endings.push((format!("^{}\\.", escaped(begin)), value)),
             None if by_host && !key.is_empty() => self.hosts.push((key.to_ascii_lowercase(), value)),
-            None if self.of_path => self.exact.push((encoded(key), value)),
+            None if self.subject == PatternSubject::Path => self.exact.push((encoded(key), value)),
             None => self.exact.push((key.to_owned(), value)),
         }
     }

@@ -1,6 +1,8 @@
 //! Routes of a server: what is in front of its locations, its locations, and what it does with all else.
 
-use super::actions::{FilesPlace, answer, closes, denied, error_pages, files, redirect, status, unavailable};
+use super::actions::{
+    FilesPlace, answer, closes, denied, empty_picture, error_pages, files, redirect, status, unavailable,
+};
 use super::leaves::{features, passes};
 use super::locations::{self, NginxLocation, NginxMatcher, PASSES};
 use super::rewrite::{NAMES, NginxTest, NginxWay, NginxWayEnd, RewriteEnd};
@@ -351,7 +353,7 @@ impl<'s> RouteMaker<'_, 's> {
                     }
                 }
                 finish(self.draft, &way, Some(location), &mut table);
-                if let Some((methods, statement)) = limited_methods(&way) {
+                if let Some((methods, statement)) = limited_methods(&way, statement) {
                     let mut refusal = DraftTable::silently_of(statement);
                     refusal.table("respond").set("status", 403, statement);
                     error_pages(&way.scope, &mut refusal);
@@ -420,8 +422,9 @@ fn is_named(location: &NginxLocation<'_>) -> bool {
 
 /// `limit_except GET { allow 10.0.0.0/8; deny all; }`: the methods that are refused, but for some addresses. What else it asks for is refused
 /// to all.
-fn limited_methods<'s>(way: &NginxWay<'s>) -> Option<(NginxTest, &'s Statement)> {
-    let statement = way.scope.one("limit_except")?;
+fn limited_methods<'s>(way: &NginxWay<'s>, location: &'s Statement) -> Option<(NginxTest, &'s Statement)> {
+    // Locations in it do not inherit it.
+    let statement = location.children().iter().rev().find(|one| one.name() == "limit_except")?;
     if !matches!(way.end, NginxWayEnd::Content) {
         return None;
     }
@@ -650,10 +653,12 @@ fn content<'s>(
     let of_block = |block: &'s [Statement]| block.iter().rev().find(|one| PASSES.contains(&one.name()));
     let inner = way.block.map(Statement::children).unwrap_or_default();
     let pass = of_block(inner).or_else(|| of_block(statement.map(Statement::children).unwrap_or_default()));
-    if let Some(counts) =
-        statement.into_iter().flat_map(Statement::children).find(|one| one.name() == "stub_status")
-    {
+    let own = |name: &str| statement.into_iter().flat_map(Statement::children).find(|one| one.name() == name);
+    if let Some(counts) = own("stub_status") {
         return status(scope, draft, counts, table);
+    }
+    if let Some(picture) = own("empty_gif").filter(|_| pass.is_none()) {
+        return empty_picture(scope, picture, table);
     }
     let any = NginxMatcher::Any;
     let matcher = location.map_or(&any, |location| &location.matcher);
@@ -717,6 +722,7 @@ fn names_scripts(matcher: &NginxMatcher) -> bool {
                 r"\.php(/.*)?$",
                 r"\.php(?:/.*)?$",
                 r"\.php/",
+                r"\.php)$",
             ];
             ends.iter().any(|end| pattern.text.ends_with(end))
         }

@@ -2,7 +2,7 @@
 
 use super::listen::NginxListen;
 use super::quic::{self, QuicListen};
-use super::regexes::NginxPattern;
+use super::regexes::{NginxPattern, PatternSubject};
 use super::rewrite::NginxTest;
 use super::scope::{NginxVariable, Scope};
 use crate::document::DraftTable;
@@ -128,7 +128,7 @@ impl<'s> ServerNames<'s> {
     fn add(&mut self, written: &str) -> Result<(), String> {
         if let Some(source) = written.strip_prefix('~') {
             let ignores_case = source.chars().any(|c| c.is_ascii_uppercase());
-            let pattern = NginxPattern::new(source, ignores_case, false)?;
+            let pattern = NginxPattern::new(source, ignores_case, PatternSubject::Text)?;
             self.tests.push(NginxTest::matches("host", &pattern));
             if pattern.groups() > 0 {
                 self.groups.push(pattern);

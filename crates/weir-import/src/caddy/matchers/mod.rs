@@ -60,22 +60,23 @@ impl<'s> MatcherTable<'s> {
         is_matcher.then_some(word.text.as_str())
     }
 
-    /// For sorting: the length of the path, and whether there is a matcher.
-    pub(super) fn specificity(&self, statement: &Statement) -> (usize, bool) {
-        let Some(word) = Self::word_of(statement).filter(|word| *word != "*") else { return (0, false) };
+    /// For sorting: the path, where it is one, and whether there is a matcher.
+    pub(super) fn specificity(&self, statement: &'s Statement) -> (Option<&'s str>, bool) {
+        let Some(word) = Self::word_of(statement).filter(|word| *word != "*") else { return (None, false) };
         if word.starts_with('/') {
-            return (word.trim_end_matches('*').len(), true);
+            return (Some(word), true);
         }
-        // A named matcher counts by its path only if that is all it says.
-        let path =
-            self.named.get(word).and_then(|matcher| match (matcher.words.as_slice(), &matcher.block) {
-                ([_, kind, path], None) if kind.text == "path" => Some(&path.text),
-                (_, Some(block)) if block.len() == 1 && block[0].name() == "path" => {
-                    block[0].words.get(1).filter(|_| block[0].words.len() == 2).map(|word| &word.text)
-                }
-                _ => None,
-            });
-        (path.map_or(0, |path| path.trim_end_matches('*').len()), true)
+        // What stands beside the path in a named matcher does not count.
+        let Some(named) = self.named.get(word) else { return (None, true) };
+        let mut paths: Vec<&str> = Vec::new();
+        let own = (named.words.len() > 1).then_some(&named.words[1..]);
+        let lines = named.children().iter().map(|child| child.words.as_slice());
+        for words in own.into_iter().chain(lines) {
+            if words.first().is_some_and(|word| word.text == "path") {
+                paths.extend(words.iter().skip(1).map(|word| word.text.as_str()));
+            }
+        }
+        (if let [one] = paths[..] { Some(one) } else { None }, true)
     }
 
     /// What a directive is for.

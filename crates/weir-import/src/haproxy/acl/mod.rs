@@ -1,6 +1,7 @@
 //! Conditions: what `acl` lines and `if` say, as conditions of Weir.
 
 mod pattern;
+mod url;
 mod sample;
 mod map;
 mod value;

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::regex::regex_trouble;
 use super::sample::sample;
+use super::url::in_words_of_urls;
 use super::value::{HaproxyMapEntries, MapUse, SampleForm, SampleKind, Surroundings};
 use super::{AclCondition, AclSample, AclSubject, Atom, AtomTest};
 use crate::haproxy::acl::atom::escaped;
@@ -127,7 +128,7 @@ impl<'s, 'c> AclConditions<'s, 'c> {
         }
         match pattern.read(rest, &self.around) {
             Err(reason) => AclCondition::Unknown(reason),
-            Ok(()) => pattern.compare(value, &self.around),
+            Ok(()) => in_words_of_urls(pattern.compare(value, &self.around)),
         }
     }
 

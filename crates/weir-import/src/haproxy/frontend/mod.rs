@@ -101,7 +101,7 @@ fn listener<'s>(
     options(proxy, &mut keys);
     keys.extend(&parts.rules.listener);
     let mut changes = parts.rules.requests.clone();
-    http_options::options(proxy, &mut keys, &mut changes, around.files);
+    http_options::options(proxy, &mut keys, &mut changes, around.files, None);
     write_headers(&mut keys, "request_headers", &changes, facts, proxy.ledger);
     write_headers(&mut keys, "response_headers", &parts.rules.responses, facts, proxy.ledger);
     // HAProxy tells clients of HTTP/3 by a rule alone, which takes the place of Weir's own.

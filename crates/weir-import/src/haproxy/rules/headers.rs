@@ -126,6 +126,11 @@ impl<'s> RuleReader<'_, 's, '_> {
             Err(reason) => {
                 ledger.unsupported(statement, &reason);
                 let known = self.known_condition(words);
+                if action == "del-header" && statement.name() == "http-request" {
+                    // Which headers those are is not said by their names.
+                    self.close(statement, known);
+                    return None;
+                }
                 return self.without_a_word_of_clients((statement, action), name, known);
             }
         };

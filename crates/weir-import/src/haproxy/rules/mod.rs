@@ -248,7 +248,7 @@ impl<'s> RuleReader<'_, 's, '_> {
     }
 
     /// The same for requests for which this holds.
-    fn close(&mut self, statement: &'s Statement, condition: AclCondition) {
+    pub(super) fn close(&mut self, statement: &'s Statement, condition: AclCondition) {
         if condition == AclCondition::Constant(false) {
             return;
         }

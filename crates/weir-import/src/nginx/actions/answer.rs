@@ -30,6 +30,17 @@ pub(in crate::nginx) fn answer(scope: &Scope<'_>, statement: &Statement, route: 
     }
 }
 
+/// `empty_gif`: a picture of one transparent pixel, in bytes that a text can have.
+pub(in crate::nginx) fn empty_picture(scope: &Scope<'_>, statement: &Statement, route: &mut DraftTable) {
+    let picture = "GIF89a\u{1}\0\u{1}\0\0\0\0,\0\0\0\0\u{1}\0\u{1}\0\0\u{2}\0;";
+    let respond = route.table("respond");
+    respond.set("body", picture, statement);
+    respond.set("content_type", "image/gif", statement);
+    let difference =
+        "the transparent pixel has other bytes, no `Last-Modified`, and is sent for every method";
+    scope.ledger.approximated(statement, difference);
+}
+
 /// Whether a `return` closes the connection without an answer.
 pub(in crate::nginx) fn closes(statement: &Statement) -> bool {
     statement.words.get(1).is_some_and(|word| word.text == "444")

@@ -50,6 +50,8 @@ pub(in crate::nginx) fn error_pages(scope: &Scope<'_>, route: &mut DraftTable) {
         if let Some(page) = page(scope, statement, of_servers && to_servers) {
             if let Some(name) = in_place_of_files(&page, route) {
                 route.table("files").set("fallback", name, statement);
+                let difference = "requests with other methods than GET, HEAD and POST go there, too, where nginx answers 405";
+                scope.ledger.approximated(statement, difference);
             }
             route.push("error_pages", page, statement);
         }

@@ -222,6 +222,10 @@ fn try_files(place: &FilesPlace<'_, '_>, statement: &Statement, table: &mut Draf
 /// The last word of `try_files`.
 fn target(scope: &Scope<'_>, last: &str, statement: &Statement) -> Option<String> {
     if last.starts_with('=') {
+        if last == "=444" {
+            let difference = "the request is answered 444, where nginx closes the connection";
+            scope.ledger.approximated(statement, difference);
+        }
         return Some(last.to_owned());
     }
     if let Some(name) = last.strip_prefix('@') {

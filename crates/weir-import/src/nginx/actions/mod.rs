@@ -5,7 +5,7 @@ mod files;
 mod answer;
 mod status;
 
-pub(super) use answer::{answer, closes, denied, redirect, unavailable};
+pub(super) use answer::{answer, closes, denied, empty_picture, redirect, unavailable};
 pub(super) use error_pages::error_pages;
 pub(super) use files::{FilesPlace, files};
 pub(super) use status::status;

@@ -2,7 +2,7 @@
 //!
 //! Each translation reads the directives that hold at a place and settles them; what none has asked for is settled by [`ignored::sweep`].
 
-use super::{quic, scope, variables};
+use super::{quic, regexes, scope, variables};
 
 // TCP.
 pub(super) mod stream;

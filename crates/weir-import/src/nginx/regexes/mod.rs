@@ -16,15 +16,17 @@ pub(super) struct NginxPattern {
 }
 
 impl NginxPattern {
-    /// `in_path`: whether it is for paths, which Weir compares percent-encoded.
-    ///
     /// # Errors
     /// Why Weir has no such expression.
-    pub(super) fn new(source: &str, ignores_case: bool, in_path: bool) -> Result<NginxPattern, String> {
+    pub(super) fn new(
+        source: &str,
+        ignores_case: bool,
+        subject: PatternSubject,
+    ) -> Result<NginxPattern, String> {
         let flag = if ignores_case { "(?i)" } else { "" };
         let (source, beside) = without_look_around(source)?;
         let convert = |source: &str| -> Result<String, String> {
-            let text = format!("{flag}{}", converted(source, in_path)?);
+            let text = format!("{flag}{}", converted(source, subject)?);
             parse(&text)?;
             Ok(text)
         };
@@ -98,6 +100,41 @@ impl NginxPattern {
             && beginnings.iter().all(|one| one.starts_with(prefix.to_ascii_lowercase().as_bytes()))
     }
 }
+
+/// What an expression is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(super) enum PatternSubject {
+    /// A text that is the same in nginx and here.
+    #[default]
+    Text,
+    /// The path, which Weir compares percent-encoded.
+    Path,
+    /// The target, or its query, as it was received, but for what no URL has, which Weir percent-encodes.
+    Target,
+}
+
+impl PatternSubject {
+    /// Of a value, by its name in conditions.
+    pub(super) fn of(name: &str) -> PatternSubject {
+        match name {
+            "path" => PatternSubject::Path,
+            "target" | "args" => PatternSubject::Target,
+            _ => PatternSubject::Text,
+        }
+    }
+
+    /// Whether it has a character percent-encoded.
+    fn encodes(self, character: char) -> bool {
+        match self {
+            PatternSubject::Text => false,
+            PatternSubject::Path => is_encoded(character),
+            PatternSubject::Target => !character.is_ascii() || "\"<>\\^`{|}".contains(character),
+        }
+    }
+}
+
+/// What is said of an expression with characters that no URL has.
+pub(super) const ENCODED: &str = "characters that no URL has, such as `<`, count as such and percent-encoded";
 
 /// With which texts a match begins at the beginning, and ends at the end, in lower case; `None` if it need not, or with too many.
 struct Ends {
@@ -234,7 +271,7 @@ fn closing(source: &str, at: usize) -> Option<usize> {
 }
 
 /// Character by character: what PCRE and Weir write otherwise.
-fn converted(source: &str, in_path: bool) -> Result<String, String> {
+fn converted(source: &str, subject: PatternSubject) -> Result<String, String> {
     let mut text = String::new();
     let characters: Vec<char> = source.chars().collect();
     let mut at = 0;
@@ -248,7 +285,7 @@ fn converted(source: &str, in_path: bool) -> Result<String, String> {
                 '\\' => {
                     at += 1;
                     let is_encoded =
-                        next.is_some_and(|next| in_path && !next.is_ascii_alphanumeric() && is_encoded(next));
+                        next.is_some_and(|next| !next.is_ascii_alphanumeric() && subject.encodes(next));
                     match next.filter(|_| is_encoded && !open.is_negated) {
                         Some(next) => open.beside.push(encoded(&next.to_string())),
                         None => text.push_str(&escape(next, true)?),
@@ -263,12 +300,12 @@ fn converted(source: &str, in_path: bool) -> Result<String, String> {
                         open.close(&mut text);
                     }
                 }
-                other if in_path && is_encoded(other) && !open.is_negated && !is_range => {
+                other if subject.encodes(other) && !open.is_negated && !is_range => {
                     open.beside.push(encoded(&other.to_string()));
                 }
                 '[' => text.push_str("\\["),
                 '&' | '~' => text.extend(['\\', character]),
-                other if in_path && !other.is_ascii() => {
+                other if subject != PatternSubject::Text && !other.is_ascii() => {
                     return Err("a path is compared percent-encoded: write letters beyond ASCII as a group such as `(?:%C3%A4|%C3%B6)`".to_owned());
                 }
                 other => text.push(other),
@@ -279,8 +316,8 @@ fn converted(source: &str, in_path: bool) -> Result<String, String> {
             '\\' => {
                 at += 1;
                 match next {
-                    Some('s') if in_path => text.push_str("(?:%20|%09|%0A|%0D)"),
-                    Some(next) if in_path && !next.is_ascii_alphanumeric() && is_encoded(next) => {
+                    Some('s') if subject == PatternSubject::Path => text.push_str("(?:%20|%09|%0A|%0D)"),
+                    Some(next) if !next.is_ascii_alphanumeric() && subject.encodes(next) => {
                         text.push_str(&encoded(&next.to_string()));
                     }
                     _ => text.push_str(&escape(next, false)?),
@@ -313,10 +350,10 @@ fn converted(source: &str, in_path: bool) -> Result<String, String> {
                 text.extend(&characters[at..=at + end]);
                 at += end + 1;
             }
-            '{' if !in_path => text.push_str("\\{"),
+            '{' if !subject.encodes('{') => text.push_str("\\{"),
             '(' if next == Some('?') => at = group(&characters, at, &mut text)?,
             '^' | '|' | '?' => text.push(character),
-            other if in_path && is_encoded(other) => text.push_str(&encoded(&other.to_string())),
+            other if subject.encodes(other) => text.push_str(&encoded(&other.to_string())),
             other => text.push(other),
         }
     }
@@ -433,7 +470,7 @@ mod tests {
     use super::*;
 
     fn pattern(source: &str) -> NginxPattern {
-        NginxPattern::new(source, false, true).unwrap()
+        NginxPattern::new(source, false, PatternSubject::Path).unwrap()
     }
 
     #[test]
@@ -455,7 +492,7 @@ mod tests {
             assert_eq!(pattern(source).text, expected, "{source}");
         }
         for source in [r"(a)\1", "a++", "(?>a)", "x(?!y)z", r"\Qa\E", "("] {
-            assert!(NginxPattern::new(source, false, true).is_err(), "{source}");
+            assert!(NginxPattern::new(source, false, PatternSubject::Path).is_err(), "{source}");
         }
     }
 

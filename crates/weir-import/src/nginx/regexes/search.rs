@@ -98,7 +98,7 @@ fn is_in(class: &Class, byte: u8) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::nginx::regexes::NginxPattern;
+    use crate::nginx::regexes::{NginxPattern, PatternSubject};
 
     #[test]
     fn known_texts_are_searched() {
@@ -113,9 +113,9 @@ mod tests {
             (r"\bx", "x", None),
             ("^(a*)*$", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab", None),
         ] {
-            let found = NginxPattern::new(pattern, false, false).unwrap().has_match(text);
+            let found = NginxPattern::new(pattern, false, PatternSubject::Text).unwrap().has_match(text);
             assert_eq!(found, expected, "{pattern} {text}");
         }
-        assert_eq!(NginxPattern::new("^A$", true, false).unwrap().has_match("a"), Some(true));
+        assert_eq!(NginxPattern::new("^A$", true, PatternSubject::Text).unwrap().has_match("a"), Some(true));
     }
 }

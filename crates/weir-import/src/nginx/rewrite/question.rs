@@ -2,7 +2,7 @@
 
 use super::{NginxTest, NginxWay, quoted};
 use crate::document::DraftTable;
-use crate::nginx::regexes::{NginxPattern, encoded};
+use crate::nginx::regexes::{ENCODED, NginxPattern, PatternSubject, encoded};
 use crate::nginx::variables;
 use crate::source::Statement;
 
@@ -47,8 +47,21 @@ pub(super) fn read(way: &NginxWay<'_>, statement: &Statement) -> Result<IfQuesti
             let test = compared(way, value, expected, false)?.negated_unless(sign == "=");
             Ok(IfQuestion { test, captures: Vec::new() })
         }
-        [value, sign @ ("~" | "~*" | "!~" | "!~*"), pattern] => matched(way, value, sign, pattern),
+        [value, sign @ ("~" | "~*" | "!~" | "!~*"), pattern] => {
+            if matches!(value, "$request_uri" | "$args" | "$query_string") {
+                note_encoded(way, statement, pattern);
+            }
+            matched(way, value, sign, pattern)
+        }
         _ => Err("this condition is none that nginx knows".to_owned()),
+    }
+}
+
+/// Says that an expression for a target has what Weir's targets have percent-encoded alone.
+fn note_encoded(way: &NginxWay<'_>, statement: &Statement, pattern: &str) {
+    let of = |subject| NginxPattern::new(pattern, false, subject);
+    if of(PatternSubject::Target) != of(PatternSubject::Text) {
+        way.scope.ledger.approximated(statement, ENCODED);
     }
 }
 
@@ -167,7 +180,7 @@ fn matched(way: &NginxWay<'_>, value: &str, sign: &str, pattern: &str) -> Result
         PlaceholderName::Value(..) | PlaceholderName::Composite => made_value(way, value, text),
     };
     check_known(&name)?;
-    let pattern = NginxPattern::new(pattern, ignores_case, name == "path")?;
+    let pattern = NginxPattern::new(pattern, ignores_case, PatternSubject::of(&name))?;
     let test = NginxTest::matches(&name, &pattern).negated_unless(wanted);
     let mut captures: Vec<(String, String)> =
         (1..=9).map(|group| (group.to_string(), String::new())).collect();
@@ -201,7 +214,7 @@ fn matched_by_case(
     for (test, text) in cases {
         let matches = match condition_name(text) {
             PlaceholderName::Constant(known) => {
-                let pattern = NginxPattern::new(source, ignores_case, false)?;
+                let pattern = NginxPattern::new(source, ignores_case, PatternSubject::Text)?;
                 if pattern.groups() > 0 && wanted {
                     return Err("groups of a value that is known beforehand: write what they are".to_owned());
                 }
@@ -212,14 +225,14 @@ fn matched_by_case(
             }
             PlaceholderName::Value(name, true) => {
                 check_known(&name)?;
-                let pattern = NginxPattern::new(source, ignores_case, name == "path")?;
+                let pattern = NginxPattern::new(source, ignores_case, PatternSubject::of(&name))?;
                 if pattern.groups() > 0 && wanted {
                     return Err("compare a variable that `if` has set without groups".to_owned());
                 }
                 NginxTest::matches(&name, &pattern)
             }
             PlaceholderName::Value(..) | PlaceholderName::Composite => {
-                let pattern = NginxPattern::new(source, ignores_case, false)?;
+                let pattern = NginxPattern::new(source, ignores_case, PatternSubject::Text)?;
                 if pattern.groups() > 0 && wanted {
                     return Err("compare a variable that `if` has set without groups".to_owned());
                 }

@@ -2,7 +2,7 @@
 
 use super::{NginxTest, NginxWay};
 use crate::document::TomlValue;
-use crate::nginx::regexes::{NginxPattern, encoded, escaped};
+use crate::nginx::regexes::{NginxPattern, PatternSubject, encoded, escaped};
 use crate::nginx::scope::{NginxPlace, NginxVariable, Scope};
 use crate::nginx::variables;
 use crate::source::Statement;
@@ -38,7 +38,7 @@ impl<'s> NginxRewrite<'s> {
             return Err("`rewrite` takes a regular expression and a replacement".to_owned());
         };
         let flag = words.text().unwrap_or_default();
-        let pattern = NginxPattern::new(pattern, false, true)?;
+        let pattern = NginxPattern::new(pattern, false, PatternSubject::Path)?;
         let is_url = ["http://", "https://", "$scheme"].iter().any(|begin| replacement.starts_with(begin));
         let (flag, end) = match flag {
             "permanent" => ("permanent", RewriteEnd::Leave),

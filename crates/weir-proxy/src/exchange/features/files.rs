@@ -83,7 +83,13 @@ async fn serve<U>(context: &mut Context<'_, impl ClientStream, U>, route: &Route
     if !reads && files.scripts.is_none() {
         return match fallback_of(files, context.exchange) {
             _ if has_upstream => Ok(false),
-            Some(FilesFallback::Target(target)) => lead_on(context, route, target),
+            Some(FilesFallback::Target(target)) => match next_of(context, route, target)? {
+                // It is there already: a file of this route, or nothing.
+                NextStep::Target(next) if is_own_path(context.exchange, &next) => {
+                    Err(Failure::weir(Phase::Route, Cause::MethodNotAllowed).into())
+                }
+                next => lead_on(context, next),
+            },
             Some(FilesFallback::Status(_)) | None => {
                 Err(Failure::weir(Phase::Route, Cause::MethodNotAllowed).into())
             }
@@ -123,7 +129,10 @@ async fn serve<U>(context: &mut Context<'_, impl ClientStream, U>, route: &Route
     }
     match fallback_of(files, context.exchange) {
         None => {}
-        Some(FilesFallback::Target(target)) => return lead_on(context, route, target),
+        Some(FilesFallback::Target(target)) => {
+            let next = next_of(context, route, target)?;
+            return lead_on(context, next);
+        }
         Some(FilesFallback::Status(status)) => {
             context.exchange.rerouting_mut().next = Some(NextStep::Status(*status));
             return Err(Ended::Rerouted);
@@ -148,14 +157,14 @@ fn fallback_of<'a>(files: &'a FilesPlan, exchange: &Exchange) -> Option<&'a File
     files.config.fallback.as_ref().filter(|_| exchange.has_path())
 }
 
-/// Leaves the route for another one.
+/// Where a request of the route goes on.
 #[cold]
-fn lead_on<T, U>(
-    context: &mut Context<'_, impl ClientStream, U>,
+fn next_of<U>(
+    context: &Context<'_, impl ClientStream, U>,
     route: &RoutePlan,
     target: &RouteTarget,
-) -> Result<T, Ended> {
-    let next = match target {
+) -> Result<NextStep, Ended> {
+    Ok(match target {
         RouteTarget::Route(name) => {
             let place = context.listener.route_named(name);
             NextStep::Route(place.ok_or(Failure::weir(Phase::Route, Cause::NoRoute))?)
@@ -169,7 +178,18 @@ fn lead_on<T, U>(
             }
             NextStep::Target(clean_path(&target).map_err(leads_out)?)
         }
-    };
+    })
+}
+
+/// Whether a target has the path of the request.
+fn is_own_path(exchange: &Exchange, target: &[u8]) -> bool {
+    let path = target.split(|byte| *byte == b'?').next().unwrap_or_default();
+    path == exchange.request.normal_path(&exchange.request_text)
+}
+
+/// Leaves the route.
+#[cold]
+fn lead_on<T, U>(context: &mut Context<'_, impl ClientStream, U>, next: NextStep) -> Result<T, Ended> {
     context.exchange.rerouting_mut().next = Some(next);
     Err(Ended::Rerouted)
 }

@@ -135,6 +135,8 @@ const USUAL_TYPES: &str = "files of usual extensions have their media types as I
 
 /// `types { }`: what Weir does not know anyway.
 fn types(scope: &Scope<'_>, route: &mut DraftTable) {
+    let is_whole = |one: &&Statement| one.at.file.ends_with("mime.types") || one.children().len() > 60;
+    let has_whole = scope.all("types").iter().any(is_whole);
     for statement in scope.all("types") {
         let from_distribution = statement.at.file.ends_with("mime.types");
         for entry in statement.children() {
@@ -163,12 +165,10 @@ fn types(scope: &Scope<'_>, route: &mut DraftTable) {
                 .approximated(statement, "files of known types keep them; `default_type` is for the others");
         } else if from_distribution {
             scope.ledger.by_default(statement, USUAL_TYPES);
-        } else if std::ptr::eq(scope.level_of(statement), scope.outermost())
-            || statement.children().len() > 60
-        {
+        } else if has_whole {
             scope.ledger.exact(statement);
         } else {
-            // It takes the place of the table around it.
+            // It is all of the table, and takes the place of one around it.
             scope.ledger.approximated(
                 statement,
                 "files of other usual extensions have their media types, where nginx sends `default_type`",

@@ -97,6 +97,8 @@ fn leaf(scope: &Scope<'_>, draft: &mut Draft, statement: &Statement, siblings: &
         return if default { ledger.by_default(statement, why) } else { ledger.meaningless(statement, why) };
     }
     match name {
+        "flv" | "mp4" => return streamed(scope, statement, siblings),
+        "track_uploads" => return tracked(scope, statement),
         "types" if statement.at.file.ends_with("mime.types") => {
             return ledger.by_default(
                 statement,
@@ -133,6 +135,32 @@ fn leaf(scope: &Scope<'_>, draft: &mut Draft, statement: &Statement, siblings: &
             ledger.meaningless(statement, user);
         }
     }
+}
+
+/// Videos that are sent from a time or a byte on: as files, whole.
+fn streamed(scope: &Scope<'_>, statement: &Statement, siblings: &[Statement]) {
+    if siblings.iter().any(|one| one.name().ends_with("_pass")) {
+        return scope.ledger.unsupported(statement, "a location sends files or hands requests over");
+    }
+    let difference = match statement.name() {
+        "flv" => "the file is sent whole, also where `start` in the query asks for a part of it",
+        _ => "the file is sent whole, also where `start` and `end` in the query ask for a part of it",
+    };
+    scope.ledger.approximated(statement, difference);
+}
+
+/// Uploads that are counted for `report_uploads`.
+fn tracked(scope: &Scope<'_>, statement: &Statement) {
+    scope.ledger.words(statement).rest();
+    if scope.levels_of_text().into_iter().any(|level| has_named(level, "report_uploads")) {
+        return scope.ledger.unsupported(statement, "Weir does not count how far uploads are");
+    }
+    scope.ledger.meaningless(statement, "no `report_uploads` shows what it counts");
+}
+
+/// Whether there is a statement of a name in a block, or in one in it.
+fn has_named(statements: &[Statement], name: &str) -> bool {
+    statements.iter().any(|one| one.name() == name || has_named(one.children(), name))
 }
 
 fn first(statement: &Statement) -> &str {

@@ -261,8 +261,6 @@ const ADVICE: &Reasons = &[
     ),
     (
         &[
-            "flv",
-            "mp4",
             "hls",
             "f4f",
             "image_filter",

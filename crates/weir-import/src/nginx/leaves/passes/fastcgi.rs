@@ -2,6 +2,7 @@
 
 use super::super::scope::{NginxPlace, Scope};
 use super::super::variables;
+use super::alias;
 use crate::document::DraftTable;
 use crate::source::Statement;
 
@@ -44,12 +45,15 @@ pub(super) fn apply(
     pass: &Statement,
     differences: &mut Vec<String>,
 ) -> Result<(), String> {
-    if finds_by_alias(scope) {
-        return Err("scripts below an `alias` are not found by their paths: write `root`, and a `rewrite` for the part of the path that is no folder".to_owned());
+    let below = alias::files(scope)?;
+    let scope = below.as_ref().map_or(scope, |below| &below.scope);
+    if let Some(below) = &below {
+        route.table("fastcgi").set("root", below.folder.as_str(), pass);
+        differences.extend(below.difference.map(ToOwned::to_owned));
     }
-    script(scope, route, pass);
+    script(scope, route, pass, below.is_some());
     for statement in scope.all("fastcgi_param") {
-        parameter(scope, statement, route);
+        parameter(scope, statement, route, below.is_some());
     }
     if let Some((statement, text)) = scope.text("fastcgi_index") {
         if text != "index.php" {
@@ -88,17 +92,6 @@ pub(super) fn apply(
     Ok(())
 }
 
-/// Whether the name of the script has the folder of an `alias`.
-fn finds_by_alias(scope: &Scope<'_>) -> bool {
-    let folder = scope.innermost(&["root", "alias"]);
-    let asks = |one: &&Statement| {
-        let words: Vec<&str> = one.words.iter().skip(1).map(|word| word.text.as_str()).collect();
-        matches!(words.as_slice(), ["SCRIPT_FILENAME", value, ..]
-            if ["$document_root", "$realpath_root", "$request_filename"].iter().any(|name| value.contains(name)))
-    };
-    folder.is_some_and(|one| one.name() == "alias") && scope.all("fastcgi_param").iter().any(asks)
-}
-
 fn names_scripts(scope: &Scope<'_>) -> bool {
     let is_script =
         |statement: &&Statement| statement.words.get(1).is_some_and(|word| word.text == "SCRIPT_FILENAME");
@@ -106,7 +99,10 @@ fn names_scripts(scope: &Scope<'_>) -> bool {
 }
 
 /// The folder of the scripts, and whether a script has to be there.
-fn script(scope: &Scope<'_>, route: &mut DraftTable, pass: &Statement) {
+fn script(scope: &Scope<'_>, route: &mut DraftTable, pass: &Statement, is_below_alias: bool) {
+    if is_below_alias {
+        return route.table("fastcgi").set("check_script", false, pass);
+    }
     if let Some((statement, root)) = scope.text("root") {
         match variables::constant(scope, root) {
             Some(root) if !route.has("files") => {
@@ -130,12 +126,14 @@ fn script(scope: &Scope<'_>, route: &mut DraftTable, pass: &Statement) {
     }
 }
 
-fn parameter(scope: &Scope<'_>, statement: &Statement, route: &mut DraftTable) {
+fn parameter(scope: &Scope<'_>, statement: &Statement, route: &mut DraftTable, is_below_alias: bool) {
     let ledger = scope.ledger;
     let mut words = ledger.words(statement);
     let (Some(name), Some(value)) = (words.text(), words.text()) else { return };
     let if_not_empty = words.flag("if_not_empty");
-    if USUAL.iter().any(|(known, values)| *known == name && values.contains(&value)) {
+    // Below an `alias`, the folder and the file are what it says, and no path below a root.
+    let is_of_alias = is_below_alias && alias::VARIABLES.iter().any(|variable| value.contains(variable));
+    if !is_of_alias && USUAL.iter().any(|(known, values)| *known == name && values.contains(&value)) {
         // Of two parameters of one name, programs take the last.
         let has = |own: &DraftTable| own.get_table("params").is_some_and(|params| params.has(name));
         if !if_not_empty && route.get_table("fastcgi").is_some_and(has) {
@@ -143,7 +141,7 @@ fn parameter(scope: &Scope<'_>, statement: &Statement, route: &mut DraftTable) {
         }
         return ledger.by_default(statement, "servers get this parameter");
     }
-    if name == "SCRIPT_FILENAME" {
+    if name == "SCRIPT_FILENAME" && !is_of_alias {
         return script_filename(scope, statement, value, route);
     }
     if name == "HTTP_PROXY" && value.is_empty() {

@@ -10,6 +10,8 @@ use crate::source::Statement;
 mod dynamic;
 // Parameters of FastCGI.
 mod fastcgi;
+// Scripts below an `alias`.
+mod alias;
 // What becomes of the path.
 mod path;
 // Redirects and cookies of servers.

@@ -83,7 +83,10 @@ files = { root = "site", fallback = "{match.1}" }
 path = "/page"
 files = { root = "site", fallback = "{path}.html" }
 [[listener.web.route]]
-path_regex = '\.(js|html)$|^/of-group$'
+path = "/single"
+files = { root = "site", fallback = "/single/index.html{query}" }
+[[listener.web.route]]
+path_regex = '\.js$|^/[a-z]+\.html$|^/of-group$'
 upstream = "app"
 "#;
 
@@ -112,6 +115,10 @@ fn what_is_no_file_goes_on() {
     assert_eq!(both(&weir, "GET", "/to-410/none").0, 410);
     assert_eq!(both(&weir, "POST", "/to-404/a.txt").0, 405);
     assert_eq!(both(&weir, "GET", "/circle/x").0, 500);
+    // The page of an application is a file of the same route, for which other methods are refused.
+    for target in ["/single/x", "/single/x?y", "/single/index.html", "/single/index.html?y"] {
+        assert_eq!(both(&weir, "POST", target).0, 405, "{target}");
+    }
     for (target, expected) in
         [("/a/b.123.js?v=1", "/a/b.js?v=1"), ("/page", "/page.html"), ("/group/of-group", "/of-group")]
     {
