@@ -389,11 +389,7 @@ impl Http3Client {
     }
 
     /// Opens streams in one direction on which it sends nothing, until the server closes the connection; the code of that.
-    pub(crate) fn open_without_type(
-        &mut self,
-        count: usize,
-        mut end: impl FnMut(quinn::SendStream),
-    ) -> u64 {
+    pub(crate) fn open_without_type(&mut self, count: usize, mut end: impl FnMut(quinn::SendStream)) -> u64 {
         self.runtime.block_on(async {
             for _ in 0..count {
                 match self.connection.open_uni().await {
