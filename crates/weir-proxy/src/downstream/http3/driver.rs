@@ -583,7 +583,7 @@ impl StreamDriver for Http3Driver {
         Standing {
             streams: state.streams.len(),
             opened: self.opened,
-            is_partial: slow_at.is_some_and(|at| at <= clock::now()),
+            is_partial: slow_at.is_some_and(|at| at <= clock::now()) && !self.window.is_used_up(link),
             is_acknowledged: true,
             is_told: self.told_at.is_some_and(|at| at <= clock::now()),
             // What goes out shows what has come in at the client: congestion control sees to that.

@@ -40,9 +40,14 @@ impl UploadWindow {
 
     /// Allows the client more where it uses what it may, as long as there is room.
     pub(super) fn adapt(&mut self, link: &QuicLink, budget: &InboxBudget) {
-        if link.arrived() >= self.bytes / 2 && self.bytes < WINDOW_MAX {
+        if link.arrived() >= self.bytes / 2 {
             self.look(link, budget);
         }
+    }
+
+    /// Whether the client may send hardly anything, since so much is not read: it is not to blame for what does not come then.
+    pub(super) fn is_used_up(&self, link: &QuicLink) -> bool {
+        link.arrived() >= self.bytes / 8 * 7
     }
 
     /// Half a window has come. It is too small if all of that came at once, or where so much is not read that other streams have to wait for it.
@@ -53,7 +58,7 @@ impl UploadWindow {
         let unread = link.arrived().saturating_sub(read);
         let at_once = link.with(|connection| connection.rtt()) * ROUND_TRIPS + TURN_TIME;
         let is_small = unread >= self.bytes / 2 || now.saturating_duration_since(self.since) <= at_once;
-        if is_small && budget.has_room() {
+        if is_small && self.bytes < WINDOW_MAX && budget.has_room() {
             let before = self.granted();
             self.bytes *= 2;
             budget.adjust(before, self.granted());
