@@ -14,17 +14,21 @@ use std::os::fd::OwnedFd;
 #[cfg(feature = "http3")]
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use std::time::Duration;
+
 #[cfg(feature = "http3")]
 use quinn_proto::EcnCodepoint;
 #[cfg(feature = "http3")]
 use tokio::sync::Notify;
 #[cfg(feature = "http3")]
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::oneshot;
 
 #[cfg(feature = "http3")]
 use crate::net::quic::forwarding;
 #[cfg(feature = "http3")]
 use crate::net::quic::keys::QuicKeys;
+use crate::state::connection_id::ConnectionId;
 
 /// Datagrams that wait for one worker at most; with more, they are lost, as datagrams may be.
 #[cfg(feature = "http3")]
@@ -37,6 +41,17 @@ pub struct HandedGeneration {
     pub ids: Vec<u8>,
     /// Where it receives its datagrams from the process that has its sockets.
     pub socket: OwnedFd,
+}
+
+/// An order to write down what happens to one connection of QUIC for a while, as qlog.
+#[derive(Debug)]
+pub struct TraceOrder {
+    /// The connection, which this worker has.
+    pub connection: ConnectionId,
+    /// For how long.
+    pub length: Duration,
+    /// Gets what was written. Dropped if there is no such connection.
+    pub done: oneshot::Sender<Vec<u8>>,
 }
 
 /// How a worker reaches others with datagrams for their connections.

@@ -22,12 +22,13 @@ use crate::net::peer::Peer;
 use crate::net::quic::endpoint::{DatagramArrival, QuicEndpoint, Refused};
 use crate::net::quic::forwarding::{ForwardedDatagram, ForwardedDatagrams, HandedDatagram};
 use crate::net::quic::keys::QuicKeys;
-use crate::net::quic::link::{QuicLink, STREAMS_AT_FIRST};
+use crate::net::quic::link::{FIRST_WINDOW, QuicLink, STREAMS_AT_FIRST};
 use crate::net::quic::tls::QuicTls;
+use crate::net::tls::server_config::{EarlyAllowance, TlsServerConfig};
 use crate::state::budgets::memory_guard::ConnectionAdmission;
 use crate::state::budgets::places::LimitReached;
 use crate::state::budgets::slow_heads::WaitForRoom;
-use crate::state::datagrams::{ForeignDatagram, Succeeded};
+use crate::state::datagrams::{ForeignDatagram, Succeeded, TraceOrder};
 use crate::state::shared::AcceptedConnection;
 use crate::state::snapshot::ListenerPlan;
 use crate::state::worker_config::LocalListener;
@@ -35,9 +36,8 @@ use crate::state::worker_config::LocalListener;
 /// Silence after which a connection is given up: longer than pauses of clients whose connections are to stay open, which send something then.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
-/// Bytes that a client may send on a stream, and on all of one connection, beyond what is taken in.
+/// Bytes that a client may send on a stream beyond what is taken in.
 const STREAM_WINDOW: u32 = 256 * 1024;
-const CONNECTION_WINDOW: u32 = 1024 * 1024;
 
 /// Bytes that wait for their acknowledgement on one connection.
 const SEND_WINDOW: u64 = 1024 * 1024;
@@ -83,6 +83,7 @@ struct DatagramSocket {
 struct EndpointConfig {
     tls: Arc<rustls::ServerConfig>,
     http3: ListenerHttp3,
+    allowed: EarlyAllowance,
     made: Arc<ServerConfig>,
 }
 
@@ -90,7 +91,8 @@ impl EndpointConfig {
     fn new(plan: &ListenerPlan, keys: &QuicKeys) -> Option<Self> {
         let (server_config, http3) = (plan.tls.as_ref()?, plan.config.http3.clone()?);
         let tls = server_config.config();
-        let early_sessions = http3.early_data.then(|| server_config.early_sessions());
+        let allowed = allowance(plan, &http3);
+        let early_sessions = http3.early_data.then(|| server_config.early_sessions(allowed));
         let session = QuicTls::new(&tls, early_sessions).inspect_err(|error| {
             tracing::error!(listener = &*plan.config.name, %error, "no HTTP/3 on the listener");
         });
@@ -99,13 +101,21 @@ impl EndpointConfig {
         if http3.early_data {
             made.validation_token_config(keys.renewable_tokens());
         }
-        Some(Self { tls, http3, made: Arc::new(made) })
+        Some(Self { tls, http3, allowed, made: Arc::new(made) })
     }
 
     fn is_of(&self, plan: &ListenerPlan) -> bool {
-        let is_same =
-            |tls: &crate::net::tls::server_config::TlsServerConfig| Arc::ptr_eq(&tls.config(), &self.tls);
-        plan.tls.as_deref().is_some_and(is_same) && plan.config.http3.as_ref() == Some(&self.http3)
+        let is_same = |tls: &TlsServerConfig| Arc::ptr_eq(&tls.config(), &self.tls);
+        plan.tls.as_deref().is_some_and(is_same)
+            && plan.config.http3.as_ref() == Some(&self.http3)
+            && allowance(plan, &self.http3) == self.allowed
+    }
+}
+
+fn allowance(plan: &ListenerPlan, http3: &ListenerHttp3) -> EarlyAllowance {
+    EarlyAllowance {
+        streams: http3.streams_max.min(STREAMS_AT_FIRST),
+        head_bytes: plan.head_limits.head_bytes_max,
     }
 }
 
@@ -120,7 +130,7 @@ fn transport(http3: &ListenerHttp3) -> TransportConfig {
         .max_concurrent_uni_streams(PLAIN_STREAMS_MAX.into())
         .max_idle_timeout(IdleTimeout::try_from(SILENCE_MAX).ok())
         .stream_receive_window(STREAM_WINDOW.into())
-        .receive_window(VarInt::from_u32(CONNECTION_WINDOW))
+        .receive_window(VarInt::from_u32(FIRST_WINDOW))
         .send_window(SEND_WINDOW)
         .crypto_buffer_size(HANDSHAKE_BYTES_MAX)
         .datagram_receive_buffer_size(None)
@@ -351,6 +361,26 @@ impl Acceptor {
             // Another worker has the only socket of this address.
             (None, ..) => {}
         }
+    }
+
+    /// Has it written down for a while what happens to a connection.
+    #[cold]
+    pub(super) fn trace(&self, order: TraceOrder) {
+        let TraceOrder { connection, length, done } = order;
+        let link = {
+            let sockets = self.datagram_sockets.borrow();
+            sockets.iter().find_map(|receiving| receiving.socket.endpoint.link_of(connection.number))
+        };
+        let Some(link) = link else { return };
+        link.begin_trace(&connection.to_string(), length, done);
+        tracing::info!(%connection, seconds = length.as_secs(), "a connection is being written down as qlog");
+        let (link, timers) = (Rc::downgrade(&link), Rc::clone(&self.worker.timers));
+        tokio::task::spawn_local(async move {
+            timers.sleep(length).await;
+            if let Some(link) = link.upgrade() {
+                link.end_due_trace();
+            }
+        });
     }
 
     /// Begins no more connections on sockets that are not wanted any more.

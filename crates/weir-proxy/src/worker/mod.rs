@@ -262,6 +262,10 @@ async fn answer(acceptor: Rc<Acceptor>, resources: Rc<WorkerResources>) {
                 let _not_awaited = alive.send(());
             }
             WorkerQuery::Memory(order) => free_memory::free(&acceptor, order).await,
+            #[cfg(feature = "http3")]
+            WorkerQuery::Trace(order) => acceptor.trace(order),
+            #[cfg(not(feature = "http3"))]
+            WorkerQuery::Trace(order) => drop(order),
             WorkerQuery::Keys(fetch) => key_fetch::begin(worker, PooledServers::default(), fetch),
         }
     }

@@ -1,7 +1,10 @@
 //! Running sessions, and requests that end them.
 //!
 //! `GET /api/connections?listener=&upstream=&server=&min_age=&limit=`, `GET /api/connections/ID`, `POST /api/connections/ID/end`,
-//! `POST /api/connections/end?upstream=&server=`. JSON; keys are only added, never renamed.
+//! `POST /api/connections/end?upstream=&server=`, `POST /api/connections/ID/qlog?seconds=`. JSON; keys are only added, never renamed.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use weir_config::parse_duration;
@@ -26,6 +29,15 @@ pub(super) const ONE: &[u8] = b"/api/connections/";
 /// The end of the path that ends a connection is ended, and the path that ends all sessions of a server.
 const END: &str = "/end";
 const END_ALL: &[u8] = b"/api/connections/end";
+
+/// The end of the path by which it is written down what happens to a connection of HTTP/3.
+pub(super) const QLOG: &[u8] = b"/qlog";
+const QLOG_TYPE: &str = "application/qlog+json-seq";
+const QLOG_SECONDS: u64 = 10;
+const QLOG_SECONDS_MAX: u64 = 60;
+
+/// Whether that is done for a connection: one at a time, each takes memory.
+static IS_TRACING: AtomicBool = AtomicBool::new(false);
 
 /// Connections in one answer, unless the query says otherwise.
 const LIMIT: usize = 100;
@@ -80,6 +92,48 @@ pub(super) async fn end(
     let Ok(connection) = id.parse::<ConnectionId>() else { return unknown(id, 0) };
     let found = connections::end(&operations.queries, connection, &peer.to_string()).await;
     if found.connections.is_empty() { unknown(id, found.silent_workers) } else { ended(&found) }
+}
+
+/// `POST /api/connections/ID/qlog`: what happens to a connection of HTTP/3 in the next seconds.
+pub(super) async fn qlog(request: &AdminRequest, operations: &Operations) -> BufferedResponse {
+    let path = decoded(request.path().get(ONE.len()..).unwrap_or_default());
+    let id = path.strip_suffix("/qlog").unwrap_or_default();
+    if let Err(what) = only_known(request.query(), &["seconds"]) {
+        return bad(&what);
+    }
+    let seconds = query_value(request.query(), b"seconds").map(decoded);
+    let seconds = match seconds.map(|text| text.parse()) {
+        None => QLOG_SECONDS,
+        Some(Ok(seconds @ 1..=QLOG_SECONDS_MAX)) => seconds,
+        Some(_) => return bad(&format!("`seconds` is a number from 1 to {QLOG_SECONDS_MAX}")),
+    };
+    let Ok(connection) = id.parse::<ConnectionId>() else { return unknown(id, 0) };
+    let Some(_slot) = TracingSlot::take() else {
+        let what = "another connection is being written down: wait until that is done";
+        return BufferedResponse::json(409, &json!({ "errors": [what] }));
+    };
+    match operations.queries.trace(connection, Duration::from_secs(seconds)).await {
+        Some(text) => BufferedResponse::new(200, QLOG_TYPE, text),
+        None => {
+            let what = format!("there is no connection of HTTP/3 `{id}`: it may have ended");
+            BufferedResponse::json(404, &json!({ "errors": [what] }))
+        }
+    }
+}
+
+/// The one connection that is being written down, until it is dropped.
+struct TracingSlot;
+
+impl TracingSlot {
+    fn take() -> Option<Self> {
+        (!IS_TRACING.swap(true, Ordering::SeqCst)).then_some(Self)
+    }
+}
+
+impl Drop for TracingSlot {
+    fn drop(&mut self) {
+        IS_TRACING.store(false, Ordering::SeqCst);
+    }
 }
 
 async fn end_all(request: &AdminRequest, operations: &Operations, peer: AdminPeer) -> BufferedResponse {

@@ -32,7 +32,7 @@ const HTML: &str = "text/html; charset=utf-8";
 
 const CONTENTS: &str = "The status page is at /, metrics are at /metrics, a few of them as nginx writes them at /stub_status, everything as JSON at /api/overview, what runs now at \
     /api/connections, the last failures at /api/failures, the config at /api/config, the last lines of the log at /api/log, limits by key at /api/limits, tables of counters at /api/tables, caches at /api/caches, memory at /api/memory, keys of tokens at /api/keys, certificates at /api/certificates, mirrors at /api/mirrors, servers at /servers, readiness at /ready, life at /live, profiles by POST to \
-    /api/profile/cpu and /api/profile/memory.\n";
+    /api/profile/cpu and /api/profile/memory, and qlog of a connection of HTTP/3 by POST to /api/connections/ID/qlog.\n";
 
 /// The answer to be sent.
 pub(super) enum AdminReply {
@@ -72,6 +72,10 @@ pub(super) async fn answer(
         Method::Post if request.path().starts_with(profile::BELOW) => {
             guard::may_profile(&operations.access, request, peer)?;
             Ok(profile::answer(request, operations).await.unwrap_or_else(nothing_here))
+        }
+        Method::Post if request.path().ends_with(connections::QLOG) => {
+            guard::may_profile(&operations.access, request, peer)?;
+            Ok(connections::qlog(request, operations).await)
         }
         Method::Post => {
             guard::may_change(&operations.access, request, peer)?;

@@ -19,6 +19,7 @@ use weir_proxy::state::budgets::memory_guard::MemoryOrder;
 use weir_proxy::state::connections::connection_list::{
     self, ConnectionId, ConnectionInfo, ConnectionQuery, WorkerQuery,
 };
+use weir_proxy::state::datagrams::TraceOrder;
 use weir_proxy::state::routes::access::{FetchedKeys, KeyDocument, KeyFetch, KeyFetchError};
 use weir_proxy::state::tracing::recorder::RecordedExchange;
 pub(crate) use weir_proxy::state::tracing::recorder::{ExchangeFilter, RecorderQuery, RecorderQueryMessage};
@@ -138,6 +139,14 @@ impl WorkerQueries {
     pub(crate) async fn free_memory(&self, idle_max: usize, closes_idle_servers: bool, slow_max: usize) {
         let order = |done| WorkerQuery::Memory(MemoryOrder { idle_max, closes_idle_servers, slow_max, done });
         self.gather(None, order).await;
+    }
+
+    /// Has it written down as qlog for a while what happens to a connection of QUIC; nothing if there is no such connection.
+    pub(crate) async fn trace(&self, connection: ConnectionId, length: Duration) -> Option<Vec<u8>> {
+        let (done, written) = oneshot::channel();
+        let order = TraceOrder { connection, length, done };
+        self.queries.get(connection.worker)?.send(WorkerQuery::Trace(order)).ok()?;
+        tokio::time::timeout(length + ANSWER_TIME, written).await.ok()?.ok()
     }
 
     /// Asks every worker to answer as soon as it comes to it.

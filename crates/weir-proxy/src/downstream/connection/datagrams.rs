@@ -26,6 +26,7 @@ impl DatagramConnection {
     /// Serves the connection to its end.
     pub(crate) async fn run(mut self: Box<Self>) {
         self.enter().await;
+        self.transport.link.set_number(self.client.number);
         // On the heap, since it is short and would make every connection larger.
         match Box::pin(self.shake()).await {
             Ok(()) => StreamLoop::<Http3Driver>::run(self).await,

@@ -21,11 +21,13 @@ use super::heads::{AwaitedHead, AwaitedProgress};
 use super::shared::{Http3Shared, Http3State, OpenStreams, StreamReader, Unread};
 use super::stream::Http3Stream;
 use super::transport_watch::TransportWatch;
+use super::upload_window::UploadWindow;
 use crate::downstream::stream_driver::{ClientFault, ConnectionEnd, EndReason, Standing, StreamDriver};
 use crate::downstream::transport::{DatagramTransport, Transport as _};
 use crate::net::buffer::BufferStock;
 use crate::net::clock::{self, Instant};
 use crate::net::quic::link::STREAMS_AT_FIRST;
+use crate::net::quic::trace::{TracedEnd, TracedStream};
 use crate::state::budgets::inbox_budget::InboxBudget;
 use crate::state::snapshot::ListenerPlan;
 
@@ -83,6 +85,7 @@ pub(crate) struct Http3Driver {
     peer: SocketAddr,
     counts: StreamCounts,
     watch: TransportWatch,
+    window: UploadWindow,
 }
 
 /// What has happened since it was last counted.
@@ -377,6 +380,21 @@ impl Http3Driver {
         }
     }
 
+    /// What has come of the turn is written down.
+    #[cold]
+    fn trace(&self) {
+        let state = self.shared.state.borrow();
+        let awaited =
+            self.awaited.iter().map(|awaited| TracedStream { id: awaited.id.into(), has_head: false });
+        let begun = state.streams.keys().map(|id| TracedStream { id: (*id).into(), has_head: true });
+        self.shared.link.trace_turn(awaited.chain(begun));
+    }
+
+    #[cold]
+    fn end_trace(&self, end: TracedEnd<'_>) {
+        self.shared.link.end_trace(Some(end));
+    }
+
     /// Takes what has come, as far as that goes.
     fn take_turn(&mut self, listener: &ListenerPlan) -> Result<Option<ConnectionError>, Http3Fault> {
         if let Some(reason) = self.hear()? {
@@ -447,6 +465,7 @@ impl StreamDriver for Http3Driver {
             peer: transport.link.with(|connection| connection.remote_address()),
             counts: StreamCounts::default(),
             watch: TransportWatch::default(),
+            window: UploadWindow::first(opened_at),
         }
     }
 
@@ -471,6 +490,10 @@ impl StreamDriver for Http3Driver {
         self.shared.link.watch(cx);
         self.shared.link.advance(now);
         let has_streams = !self.shared.state.borrow().streams.is_empty();
+        if !has_streams {
+            // Nothing waits for a reader, and the requests of before say nothing of what is to come.
+            self.window.begin(&self.shared.link, now);
+        }
         match self.alive_at {
             Some(at) if at <= now && has_streams => {
                 self.shared.link.with(quinn_proto::Connection::ping);
@@ -487,21 +510,31 @@ impl StreamDriver for Http3Driver {
             Ok(None) => Poll::Pending,
             Ok(Some(ConnectionError::TransportError(error))) => {
                 tracing::debug!(listener = &*listener.config.name, %error, "a client breaks a rule of QUIC");
+                self.end_trace(TracedEnd::Lost(&ConnectionError::TransportError(error)));
                 Poll::Ready(ConnectionEnd::Fault(ClientFault { rule: Rule::QuicViolation, is_flood: true }))
             }
             // Nothing reaches the client any more, whatever the reason.
-            Ok(Some(_)) => Poll::Ready(ConnectionEnd::Closed(Err(io::ErrorKind::ConnectionReset.into()))),
+            Ok(Some(reason)) => {
+                self.end_trace(TracedEnd::Lost(&reason));
+                Poll::Ready(ConnectionEnd::Closed(Err(io::ErrorKind::ConnectionReset.into())))
+            }
             Err(fault) => {
                 transport.close_code = fault.code().0;
+                let reason = fault.rule().name();
+                self.end_trace(TracedEnd::Closed(fault.code().0, Some(reason)));
                 let is_flood = fault.code() == Http3Code::EXCESSIVE_LOAD;
                 Poll::Ready(ConnectionEnd::Fault(ClientFault { rule: fault.rule(), is_flood }))
             }
         }
     }
 
-    fn account(&mut self, _budget: &InboxBudget) {}
+    fn account(&mut self, budget: &InboxBudget) {
+        self.window.adapt(&self.shared.link, budget);
+    }
 
-    fn close_account(&mut self, _budget: &InboxBudget) {}
+    fn close_account(&mut self, budget: &InboxBudget) {
+        self.window.close(budget);
+    }
 
     fn count(&mut self, shard: &ListenerShard) {
         let counts = std::mem::take(&mut self.counts);
@@ -531,6 +564,9 @@ impl StreamDriver for Http3Driver {
     ) -> Poll<io::Result<()>> {
         self.write();
         self.shared.link.send(self.shared.turn_at.get());
+        if self.shared.link.is_traced() {
+            self.trace();
+        }
         Poll::Ready(Ok(()))
     }
 
@@ -554,7 +590,7 @@ impl StreamDriver for Http3Driver {
         Standing {
             streams: state.streams.len(),
             opened: self.opened,
-            is_partial: slow_at.is_some_and(|at| at <= now),
+            is_partial: slow_at.is_some_and(|at| at <= now) && !self.window.is_used_up(link),
             is_acknowledged: true,
             is_told: self.told_at.is_some_and(|at| at <= now),
             // What goes out shows what has come in at the client: congestion control sees to that.

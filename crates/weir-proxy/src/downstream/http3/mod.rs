@@ -11,6 +11,7 @@ mod incoming;
 mod outgoing;
 mod shared;
 mod transport_watch;
+mod upload_window;
 
 pub(crate) use driver::Http3Driver;
 pub(crate) use stream::Http3Stream;

@@ -11,6 +11,7 @@ use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::net::clock;
 use crate::net::quic::link::QuicLink;
+use crate::net::quic::trace::TracedEnd;
 use crate::net::tls::facts::{OwnedTlsFacts, TlsFacts};
 
 /// A connection whose client shares the socket with others. What it knows of TLS it gets when the handshake is over.
@@ -52,6 +53,9 @@ impl Transport for DatagramTransport {
     /// What was sent has been acknowledged by then, or will not be.
     async fn close(&mut self, client: &mut Client, _how: Close) {
         self.link.close(self.close_code);
+        if self.link.is_traced() {
+            self.link.end_trace(Some(TracedEnd::Closed(self.close_code, None)));
+        }
         self.link.tell_end(&client.worker.timers).await;
         self.link.stay_for_end(&client.worker.timers);
         let path = self.link.with(|connection| connection.stats().path);

@@ -63,6 +63,15 @@ impl CacheUse {
         }
     }
 
+    /// Lets others fetch in its place: what comes of it is for this client alone, which may keep them waiting.
+    pub(in crate::exchange) fn give_up_turn(&mut self) {
+        match &mut self.task {
+            CacheTask::Fetch(_) => self.task = CacheTask::Pass,
+            CacheTask::Refresh { ticket, .. } => *ticket = None,
+            CacheTask::Pass | CacheTask::Invalidate => {}
+        }
+    }
+
     /// Adds what is asked of the server besides.
     pub(in crate::exchange) fn write_request(&self, out: &mut impl FieldWriter) {
         if let CacheTask::Refresh { stored, .. } = &self.task {

@@ -65,6 +65,9 @@ pub(in crate::exchange) fn after_handshake<T: ServerStream, S: ClientEnd, U>(
     }
     acting::note(Stage::ResponseHead, Feature::Retries);
     history.handshake_wait = HandshakeWait::Awaited;
+    if let Some(used) = &mut context.exchange.cache_use {
+        used.give_up_turn();
+    }
     plans.server(responding.slot.server.index()).shard.responses.record(TOO_EARLY);
     let now = clock::now();
     context.client.now = now;

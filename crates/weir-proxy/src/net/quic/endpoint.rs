@@ -158,6 +158,12 @@ impl QuicEndpoint {
         None
     }
 
+    /// The connection with this number.
+    pub(crate) fn link_of(&self, number: u64) -> Option<Rc<QuicLink>> {
+        let links = self.links.borrow();
+        links.iter().filter_map(Weak::upgrade).find(|link| link.number() == number)
+    }
+
     fn pass(&self, handle: ConnectionHandle, event: ConnectionEvent, from: SocketAddr, bytes: usize) {
         let link = self.links.borrow().get(handle.0).and_then(Weak::upgrade);
         if let Some(link) = link {

@@ -10,15 +10,23 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quinn_proto::{Connection, ConnectionEvent, ConnectionHandle, EndpointEvent, Event, Transmit, VarInt};
+use tokio::sync::oneshot;
 use weir_traffic::limit::ClientKey;
 
 use super::path_guard::PathGuard;
 use super::socket::QuicSocket;
+use super::trace::{QuicTrace, TracedEnd, TracedStream};
 use crate::net::clock::{self, Instant};
 use crate::net::timing::timers::Timers;
 
 /// Streams that a client may have open at once at first: each that it may open takes memory, whether it does or not (82 bytes), and most connections have few.
 pub(crate) const STREAMS_AT_FIRST: u32 = 16;
+
+/// Bytes that a client may send on all streams of a connection at first, beyond what is read of them.
+pub(crate) const FIRST_WINDOW: u32 = 64 * 1024;
+
+/// Bytes of a datagram that are not of streams: header, tag, frames that come along.
+const OVERHEAD_BYTES: usize = 64;
 
 /// Sends of one turn: with more to go, another turn follows behind those of other connections.
 const SENDS_MAX: usize = 8;
@@ -56,6 +64,13 @@ pub(crate) struct QuicLink {
     received: Cell<u32>,
     /// Bytes of streams that were read, or that will not be.
     read_bytes: Cell<u64>,
+    /// Its number among the connections of the worker.
+    number: Cell<u64>,
+    /// What an operator wants to be told of it.
+    trace: RefCell<Option<Box<QuicTrace>>>,
+    is_traced: Cell<bool>,
+    /// Bytes that have come since [`QuicLink::set_arrived`], as far as they may be of streams.
+    arrived: Cell<u32>,
 }
 
 impl QuicLink {
@@ -82,6 +97,10 @@ impl QuicLink {
             stays: Cell::new(false),
             received: Cell::new(0),
             read_bytes: Cell::new(0),
+            number: Cell::new(0),
+            trace: RefCell::default(),
+            is_traced: Cell::new(false),
+            arrived: Cell::new(0),
         })
     }
 
@@ -102,11 +121,24 @@ impl QuicLink {
 
     /// A datagram of so many bytes has come for it.
     pub(super) fn take(&self, event: ConnectionEvent, from: SocketAddr, bytes: usize) {
-        let connection = &mut *self.connection.borrow_mut();
-        connection.handle_event(event);
-        self.paths.borrow_mut().receive(from, bytes, connection.remote_address(), clock::now);
+        let path = self.with(|connection| {
+            connection.handle_event(event);
+            connection.remote_address()
+        });
+        let has_moved = self.paths.borrow_mut().receive(from, bytes, path, clock::now);
         self.received.update(|count| count.saturating_add(1));
+        self.arrived.update(|arrived| arrived.saturating_add(bytes.saturating_sub(OVERHEAD_BYTES) as u32));
         self.wake();
+        if has_moved {
+            self.validate_path();
+        }
+    }
+
+    /// The client has moved: it is asked whether it is there before anything else happens. `quinn-proto` is not prepared for a packet of the path
+    /// before to be overdue while none of the new one is under way.
+    #[cold]
+    fn validate_path(&self) {
+        self.send(clock::now());
     }
 
     /// Whether so much has come since this was last so that it is worth a look.
@@ -118,6 +150,16 @@ impl QuicLink {
         is_many
     }
 
+    /// Bytes that have come, without those of packets themselves.
+    pub(crate) fn arrived(&self) -> u32 {
+        self.arrived.get()
+    }
+
+    /// Counts on from so many.
+    pub(crate) fn set_arrived(&self, bytes: u32) {
+        self.arrived.set(bytes);
+    }
+
     /// So many bytes of its streams were read, or will not be.
     pub(crate) fn note_read(&self, bytes: usize) {
         self.read_bytes.update(|read| read + bytes as u64);
@@ -126,6 +168,62 @@ impl QuicLink {
     /// The bytes of all that was said of them.
     pub(crate) fn read_bytes(&self) -> u64 {
         self.read_bytes.get()
+    }
+
+    /// Its number among the connections of the worker.
+    pub(crate) fn set_number(&self, number: u64) {
+        self.number.set(number);
+    }
+
+    /// The same.
+    pub(super) fn number(&self) -> u64 {
+        self.number.get()
+    }
+
+    /// Writes down for a while what happens to it, as connection `name`, and gives that to `done`; not if it is written down already.
+    pub(crate) fn begin_trace(&self, name: &str, length: Duration, done: oneshot::Sender<Vec<u8>>) {
+        let mut trace = self.trace.borrow_mut();
+        if trace.is_none() && !self.is_drained.get() {
+            let local = self.local();
+            *trace = Some(Box::new(QuicTrace::begin(&self.connection.borrow(), name, local, (length, done))));
+            self.is_traced.set(true);
+        }
+    }
+
+    /// Whether it is written down what happens to it.
+    pub(crate) fn is_traced(&self) -> bool {
+        self.is_traced.get()
+    }
+
+    /// A turn of the connection is over, which has these streams.
+    #[cold]
+    pub(crate) fn trace_turn(&self, streams: impl Iterator<Item = TracedStream>) {
+        let goes_on = self
+            .trace
+            .borrow_mut()
+            .as_mut()
+            .is_some_and(|trace| trace.turn(&self.connection.borrow(), clock::now(), streams));
+        if !goes_on {
+            self.end_trace(None);
+        }
+    }
+
+    /// That time is over.
+    pub(crate) fn end_due_trace(&self) {
+        if self.trace.borrow().as_ref().is_some_and(|trace| trace.until <= clock::now()) {
+            self.end_trace(None);
+        }
+    }
+
+    /// Gives what was written down to who has asked for it, with the end of the connection if it is over.
+    #[cold]
+    pub(crate) fn end_trace(&self, end: Option<TracedEnd<'_>>) {
+        self.is_traced.set(false);
+        let trace = self.trace.take();
+        if let (Some(mut trace), Some(end)) = (trace, end) {
+            trace.turn(&self.connection.borrow(), clock::now(), std::iter::empty());
+            trace.end(end);
+        }
     }
 
     /// The connection itself. Must not be held over anything that reaches it again.
@@ -323,6 +421,7 @@ impl QuicLink {
         }
         self.end_handshake();
         self.waker.take();
+        self.end_trace(None);
         if !self.is_drained.replace(true) {
             self.socket.hear(self.handle, EndpointEvent::drained());
         }

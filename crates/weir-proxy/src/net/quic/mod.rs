@@ -7,6 +7,7 @@ pub(crate) mod link;
 mod socket;
 mod handshakes;
 mod path_guard;
+pub(crate) mod trace;
 pub(crate) mod udp;
 pub(crate) mod tls;
 pub mod keys;

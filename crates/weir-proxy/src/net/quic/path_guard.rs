@@ -42,21 +42,23 @@ impl PathGuard {
         }
     }
 
-    /// So many bytes have come from an address; `path` is the one that the connection uses now.
+    /// So many bytes have come from an address; `path` is the one that the connection uses now. Whether that is another one than before.
     pub(super) fn receive(
         &mut self,
         from: SocketAddr,
         bytes: usize,
         path: SocketAddr,
         now: impl Fn() -> Instant,
-    ) {
+    ) -> bool {
         if from.ip() != self.home {
             self.beside_received += bytes as u64;
         }
-        if path != self.current {
+        let has_moved = path != self.current;
+        if has_moved {
             self.current = path;
             self.is_muted = path.ip() != self.home && !self.take_move(now());
         }
+        has_moved
     }
 
     /// Whether so many bytes may go to an address.

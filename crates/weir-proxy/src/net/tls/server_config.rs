@@ -2,7 +2,7 @@
 
 use std::io;
 use std::num::NonZeroU32;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs};
@@ -48,8 +48,29 @@ pub struct TlsServerConfig {
     /// may trust others.
     pub tickets: Option<Arc<TicketKeys>>,
     /// Sessions in which clients may send early data, where there are any: kept here and used once, so that no packet of them counts twice.
-    early_sessions: OnceLock<Arc<dyn StoresServerSessions>>,
+    early_sessions: Mutex<Option<EarlySessions>>,
     early_sessions_max: usize,
+}
+
+/// What clients remember with a session of what they may do, and rely on with their early data (RFC 9000 section 7.4.1, RFC 9114 section 7.2.4.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EarlyAllowance {
+    /// Streams that may be open at once.
+    pub(crate) streams: u32,
+    pub(crate) head_bytes: usize,
+}
+
+impl EarlyAllowance {
+    fn is_no_less_than(self, before: Self) -> bool {
+        self.streams >= before.streams && self.head_bytes >= before.head_bytes
+    }
+}
+
+/// Sessions, and what their clients were allowed at most.
+#[derive(Debug, Clone)]
+struct EarlySessions {
+    store: Arc<dyn StoresServerSessions>,
+    allowed: EarlyAllowance,
 }
 
 impl TlsServerConfig {
@@ -88,7 +109,7 @@ impl TlsServerConfig {
         let handshake_rate = tls.handshake_rate.and_then(NonZeroU32::new).map(TurnRate::new);
         let tickets = tickets.filter(|_| authorities.is_none());
         let authorities = ArcSwapOption::from_pointee(authorities);
-        let early_sessions = before.map_or_else(OnceLock::new, |before| before.early_sessions.clone());
+        let early_sessions = before.and_then(|before| before.lock_early_sessions().clone());
         Ok(Self {
             config: ArcSwap::from_pointee(config),
             authorities,
@@ -96,7 +117,7 @@ impl TlsServerConfig {
             certificates,
             handshake_rate,
             tickets,
-            early_sessions,
+            early_sessions: Mutex::new(early_sessions),
             early_sessions_max: tls.session_cache.map_or(EARLY_SESSIONS_MAX, |sessions| sessions as usize),
         })
     }
@@ -106,10 +127,21 @@ impl TlsServerConfig {
         self.config.load_full()
     }
 
-    /// Sessions in which clients may send early data.
+    /// Sessions in which clients may send early data. Those of before, if their clients were allowed no more than they are from now on.
     #[cfg_attr(not(feature = "http3"), expect(dead_code, reason = "only QUIC takes early data"))]
-    pub(crate) fn early_sessions(&self) -> Arc<dyn StoresServerSessions> {
-        Arc::clone(self.early_sessions.get_or_init(|| ServerSessionMemoryCache::new(self.early_sessions_max)))
+    pub(crate) fn early_sessions(&self, allowed: EarlyAllowance) -> Arc<dyn StoresServerSessions> {
+        let mut sessions = self.lock_early_sessions();
+        let kept = sessions.take().filter(|sessions| allowed.is_no_less_than(sessions.allowed));
+        let store: Arc<dyn StoresServerSessions> = match kept {
+            Some(kept) => kept.store,
+            None => ServerSessionMemoryCache::new(self.early_sessions_max),
+        };
+        *sessions = Some(EarlySessions { store: Arc::clone(&store), allowed });
+        store
+    }
+
+    fn lock_early_sessions(&self) -> MutexGuard<'_, Option<EarlySessions>> {
+        self.early_sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The authorities for client certificates, where they are requested.

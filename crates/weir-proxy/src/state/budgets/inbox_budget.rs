@@ -1,7 +1,8 @@
 //! How many bytes of bodies a worker holds that have arrived and wait for a reader, where a client may send more than is read.
 //!
 //! A client of HTTP/2 may send on many streams at once. As long as there is room, a stream that is not read holds up no other one; when
-//! there is none, a connection gets as much again as was read of it. Belongs to one thread.
+//! there is none, a connection gets as much again as was read of it. Of HTTP/3, what a client may send counts as if it were here. Belongs to one
+//! thread.
 
 use std::cell::Cell;
 

@@ -9,6 +9,7 @@ mod token_keys;
 mod certificates;
 mod hand_over;
 mod profile;
+mod qlog;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -29,6 +30,7 @@ use limits::LimitsArguments;
 use memory::MemoryArguments;
 use mirrors::MirrorsArguments;
 use profile::ProfileArguments;
+use qlog::QlogArguments;
 use token_keys::KeysArguments;
 
 const EXAMPLES: &str = "\
@@ -49,6 +51,7 @@ Examples:
   weir ctl purge pages --prefix https://example.com/news/ --config weir.toml
   weir ctl profile cpu --seconds 10 -o weir.svg --config weir.toml
   weir ctl profile memory --config weir.toml
+  weir ctl qlog s0-17 --seconds 10 -o weir.sqlog --config weir.toml
   weir ctl raw 'show stat' --admin unix:/run/weir.sock";
 
 const EXIT_CODES: &str = "\
@@ -170,6 +173,8 @@ enum CtlCommand {
     End(EndArguments),
     /// Profile its CPU time or its memory, without tools of the system (feature `profiler`).
     Profile(ProfileArguments),
+    /// Write down what happens to a connection of HTTP/3: packets, losses, round-trip time, streams. As qlog (JSON text sequences).
+    Qlog(QlogArguments),
     /// Send a command of the runtime socket, such as `show stat`.
     Raw {
         /// The command.
@@ -231,6 +236,7 @@ pub(crate) fn run(arguments: &CtlArguments) -> Result<ExitCode, CommandError> {
         CtlCommand::Connections(arguments) => connections::list(&client, arguments),
         CtlCommand::End(arguments) => connections::end(&client, arguments),
         CtlCommand::Profile(arguments) => return profile::run(client, arguments),
+        CtlCommand::Qlog(arguments) => return qlog::run(client, arguments),
         CtlCommand::Raw { command } => raw(&client, command),
     }?;
     output::print_answer(&text)?;

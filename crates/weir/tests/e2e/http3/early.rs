@@ -10,17 +10,17 @@ use crate::harness::origin::{Origin, ok, status};
 use crate::harness::scripts::echo;
 use crate::harness::{Gate, WrittenConfig, eventually, run};
 
-const EARLY: &str = "listener.web.http3.early_data = true\n";
+pub(super) const EARLY: &str = "listener.web.http3.early_data = true\n";
 
 /// The way of one client to Weir: nothing comes back before the gate is open.
-struct SilentWay {
-    address: SocketAddr,
+pub(super) struct SilentWay {
+    pub(super) address: SocketAddr,
     /// What the client has sent.
-    sent: Arc<Mutex<Vec<Vec<u8>>>>,
+    pub(super) sent: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
 impl SilentWay {
-    fn to(weir: SocketAddr, gate: &Gate) -> Self {
+    pub(super) fn to(weir: SocketAddr, gate: &Gate) -> Self {
         let bind = || Arc::new(UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback has a port"));
         let (front, back) = (bind(), bind());
         back.connect(weir).expect("a UDP socket connects at once");
@@ -73,7 +73,7 @@ fn a_request_in_the_first_packet_is_served_at_once() {
 }
 
 /// Answers 425 to what is early.
-fn careful() -> Origin {
+pub(super) fn careful() -> Origin {
     Origin::start(|conn| {
         loop {
             let request = conn.request()?;

@@ -22,7 +22,7 @@ fn start_routes(servers: &[String], settings: &str) -> (CertificateAuthority, We
 }
 
 /// Answers with these fields and the number of the request as the body.
-fn counting(fields: &'static str, gate: &Gate) -> Origin {
+pub(super) fn counting(fields: &'static str, gate: &Gate) -> Origin {
     let (count, gate) = (AtomicUsize::new(0), gate.clone());
     Origin::start(move |conn| {
         loop {
@@ -34,7 +34,7 @@ fn counting(fields: &'static str, gate: &Gate) -> Origin {
     })
 }
 
-fn open_gate() -> Gate {
+pub(super) fn open_gate() -> Gate {
     let gate = Gate::new();
     gate.open();
     gate

@@ -9,6 +9,10 @@ mod certificates;
 mod connections;
 mod surviving;
 mod early;
+mod early_features;
+mod moving_bodies;
+mod memory;
+mod qlog;
 mod arriving;
 mod hostile;
 

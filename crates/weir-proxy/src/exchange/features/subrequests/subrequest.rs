@@ -117,6 +117,10 @@ async fn carry<E: ClientEnd>(
         let location = slot.location();
         let plans = plans.on(&location.0, location.1);
         match attempt::run::<AllFeatures, _, _>(context, &plans, slot, &history).await {
+            Ok(response) if retries::after_handshake(context, plans, &mut history, &response) => {
+                context.stream.taken = 0;
+                context.servers.drop_stream(response.server);
+            }
             Ok(response) => break (location, response),
             Err(failed) => {
                 // Its body begins anew.

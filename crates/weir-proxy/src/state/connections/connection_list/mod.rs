@@ -17,6 +17,7 @@ use crate::net::clock::Instant;
 use crate::net::peer::Peer;
 use crate::state::budgets::memory_guard::MemoryOrder;
 pub use crate::state::connection_id::ConnectionId;
+use crate::state::datagrams::TraceOrder;
 use crate::state::routes::access::KeyFetch;
 use crate::state::tracing::recorder;
 use crate::state::tracing::recorder::RecordedExchange;
@@ -77,6 +78,8 @@ pub enum WorkerQuery {
     Keys(KeyFetch),
     /// To free memory.
     Memory(MemoryOrder),
+    /// To write down what happens to a connection.
+    Trace(TraceOrder),
     /// Whether the worker makes progress.
     Progress(tokio::sync::oneshot::Sender<()>),
 }
