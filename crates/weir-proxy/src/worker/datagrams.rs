@@ -91,7 +91,7 @@ impl EndpointConfig {
         let (server_config, http3) = (plan.tls.as_ref()?, plan.config.http3.clone()?);
         let tls = server_config.config();
         let early_sessions = http3.early_data.then(|| server_config.early_sessions());
-        let session = QuicTls::new(&tls, early_sessions).inspect_err(|error| {
+        let session = QuicTls::new(&tls, &server_config.certificates, early_sessions).inspect_err(|error| {
             tracing::error!(listener = &*plan.config.name, %error, "no HTTP/3 on the listener");
         });
         let mut made = ServerConfig::new(Arc::new(session.ok()?), keys.tokens());
@@ -284,15 +284,20 @@ pub(super) async fn take_datagrams(acceptor: Rc<Acceptor>) {
     acceptor.worker.crash.spawn(give_way(Rc::clone(&acceptor)));
     while let Some(datagram) = acceptor.resources.datagrams.next().await {
         let ForeignDatagram { socket, from, to, ecn, bytes } = &datagram;
-        let endpoint = {
+        let socket = {
             let sockets = acceptor.datagram_sockets.borrow();
             let socket = sockets.iter().find(|receiving| receiving.socket.id == *socket);
-            socket.map(|receiving| Rc::clone(&receiving.socket.endpoint))
+            socket.map(|receiving| Rc::clone(&receiving.socket))
         };
-        if let Some(endpoint) = endpoint {
+        if let Some(socket) = socket {
             let datagram = HandedDatagram { from: *from, to: *to, ecn: *ecn, bytes };
-            if let Some(incoming) = endpoint.take_one(clock::now(), datagram) {
-                endpoint.ignore(incoming);
+            match socket.endpoint.take_one(clock::now(), datagram) {
+                // Retry named an ID, of this process, or of another node that has its generation.
+                Some(incoming) if incoming.remote_address_validated() => {
+                    acceptor.begin_connection(&socket, incoming);
+                }
+                Some(incoming) => socket.endpoint.ignore(incoming),
+                None => {}
             }
         }
     }
@@ -316,7 +321,9 @@ async fn give_way(acceptor: Rc<Acceptor>) {
 impl Acceptor {
     /// Takes a datagram that another process has received to the worker that has its connection.
     fn take_forwarded(&self, local: SocketAddr, datagram: HandedDatagram<'_>) {
-        let Some(worker) = self.worker.shared.datagrams.keys.worker_of(datagram.bytes) else { return };
+        let worker = self.worker.shared.datagrams.keys.worker_of(datagram.bytes);
+        // One of another node that has the generation of this process: any worker resets it.
+        let worker = worker.unwrap_or(self.worker.index);
         let of_address = {
             let sockets = self.datagram_sockets.borrow();
             let socket = sockets.iter().find(|receiving| receiving.socket.endpoint.local() == local);

@@ -128,9 +128,9 @@ impl QuicEndpoint {
                         let is_passed_on = self.keys.earlier_process_of(datagram).map(|earlier| {
                             let datagram = HandedDatagram { from, to, ecn, bytes: datagram };
                             self.socket.counters.forwarded.increment();
-                            earlier.send(datagram, self.socket.udp.local())
+                            earlier.send(datagram, self.socket.udp.local()) || !earlier.is_gone()
                         });
-                        if is_passed_on.is_some() {
+                        if is_passed_on == Some(true) {
                             continue;
                         }
                         let datagram = HandedDatagram { from, to, ecn, bytes: datagram };
@@ -148,20 +148,24 @@ impl QuicEndpoint {
         let HandedDatagram { from, to, ecn, bytes } = datagram;
         let mut response = Vec::new();
         let data = BytesMut::from(bytes);
+        self.socket.at(to);
         let event =
             self.socket.protocol.borrow_mut().handle(clock::std(now), from, to, ecn, data, &mut response);
         match event? {
             DatagramEvent::NewConnection(incoming) => return Some(incoming),
-            DatagramEvent::ConnectionEvent(handle, event) => self.pass(handle, event, from, bytes.len()),
+            DatagramEvent::ConnectionEvent(handle, event) => self.pass(handle, event, from, bytes),
             DatagramEvent::Response(transmit) => self.socket.respond(&transmit, &response),
         }
         None
     }
 
-    fn pass(&self, handle: ConnectionHandle, event: ConnectionEvent, from: SocketAddr, bytes: usize) {
+    fn pass(&self, handle: ConnectionHandle, event: ConnectionEvent, from: SocketAddr, bytes: &[u8]) {
         let link = self.links.borrow().get(handle.0).and_then(Weak::upgrade);
         if let Some(link) = link {
-            link.take(event, from, bytes);
+            if link.is_handshaking() && self.keys.worker_of(bytes).is_some() {
+                link.note_reached();
+            }
+            link.take(event, from, bytes.len());
         }
     }
 
@@ -187,6 +191,7 @@ impl QuicEndpoint {
             }
         };
         let now = clock::std(clock::now());
+        self.socket.at(incoming.local_ip());
         let accepted = self.socket.protocol.borrow_mut().accept(incoming, now, &mut response, Some(config));
         match accepted {
             Ok((handle, connection)) => {

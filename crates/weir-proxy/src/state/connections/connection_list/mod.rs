@@ -19,7 +19,7 @@ use crate::state::budgets::memory_guard::MemoryOrder;
 pub use crate::state::connection_id::ConnectionId;
 use crate::state::routes::access::KeyFetch;
 use crate::state::tracing::recorder;
-use crate::state::tracing::recorder::RecordedExchange;
+use crate::state::tracing::recorder::{ClientTransport, RecordedExchange};
 pub(crate) use list::ConnectionList;
 pub(crate) use query::ConnectionFacts;
 pub use query::{ConnectionQuery, ConnectionQueryMessage, FoundOnWorker};
@@ -47,8 +47,8 @@ pub struct ConnectionInfo {
     pub peer: Peer,
     /// The peer of the connection, if it is a proxy that has named the client.
     pub sender: Option<Peer>,
-    /// Whether the client uses TLS.
-    pub is_tls: bool,
+    /// What carries it.
+    pub transport: ClientTransport,
     /// Requests that have come on it.
     pub requests: u64,
     /// Its exchange so far.
