@@ -30,6 +30,7 @@ use crate::state::budgets::slow_heads::WaitForRoom;
 use crate::state::datagrams::{ForeignDatagram, Succeeded};
 use crate::state::shared::AcceptedConnection;
 use crate::state::snapshot::ListenerPlan;
+use crate::state::tracing::recorder::{ClientTransport, UnusedConnection};
 use crate::state::worker_config::LocalListener;
 
 /// Silence after which a connection is given up: longer than pauses of clients whose connections are to stay open, which send something then.
@@ -107,6 +108,12 @@ impl EndpointConfig {
             |tls: &crate::net::tls::server_config::TlsServerConfig| Arc::ptr_eq(&tls.config(), &self.tls);
         plan.tls.as_deref().is_some_and(is_same) && plan.config.http3.as_ref() == Some(&self.http3)
     }
+}
+
+/// What is kept of a client whose connection does not begin.
+fn unused(remote: SocketAddr) -> UnusedConnection {
+    let peer = Peer::Inet(SocketAddr::new(remote.ip().to_canonical(), remote.port()));
+    UnusedConnection { peer, transport: ClientTransport::Quic, number: 0, opened_at: clock::now() }
 }
 
 fn transport(http3: &ListenerHttp3) -> TransportConfig {
@@ -441,9 +448,16 @@ impl Acceptor {
         match socket.endpoint.accept(incoming, config) {
             Ok(link) => self.start_datagram_connection(&listener, socket.port, remote, &link),
             Err(Refused::Retry | Refused::Busy | Refused::Broken) => worker.unreserve(&listener.state),
+            Err(Refused::Handshake(cause)) => {
+                worker.unreserve(&listener.state);
+                let failure = Failure::client(Phase::Tls, cause);
+                listener.shard.failures.record(failure);
+                worker.record_connection(failure, unused(remote), &listener);
+            }
         }
     }
 
+    /// Serves the connection of a client.
     fn start_datagram_connection(
         &self,
         listener: &Rc<LocalListener>,

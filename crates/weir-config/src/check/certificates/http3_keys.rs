@@ -15,7 +15,10 @@ pub(in crate::check) fn check(
     files: &Files<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<Arc<Http3Key>> {
-    let Some(span) = document.process.written("http3_keys") else { return Vec::new() };
+    if document.process.value.http3_keys.is_empty() {
+        return Vec::new();
+    }
+    let span = document.process.key_at("http3_keys");
     let all_read = document.listener.0.iter().all(|(_, listener)| listener.is_sound);
     if all_read && document.listener.0.iter().all(|(_, listener)| listener.value.http3.is_none()) {
         let message = "`http3_keys` has no effect: no listener has `http3`";

@@ -3,14 +3,17 @@
 use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::os::fd::OwnedFd;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::BytesMut;
-use quinn_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, Incoming, ServerConfig};
-use weir_observe::DatagramShard;
+use quinn_proto::{
+    ConnectionError, ConnectionEvent, ConnectionHandle, DatagramEvent, Incoming, ServerConfig,
+};
+use weir_observe::{Cause, DatagramShard};
 use weir_traffic::limit::ClientKey;
 
 use super::forwarding::HandedDatagram;
@@ -47,6 +50,21 @@ pub(crate) enum Refused {
     Busy,
     /// Its first packet is broken, or it has gone.
     Broken,
+    /// TLS does not take its first message.
+    Handshake(Cause),
+}
+
+/// The errors of TLS among those of QUIC, by their alerts (RFC 9001 section 4.8), and that of a name without a certificate, as rustls tells it.
+const ALERTS: RangeInclusive<u64> = 0x100..=0x1ff;
+const ACCESS_DENIED: u64 = 0x131;
+
+fn refused(error: &ConnectionError) -> Refused {
+    let ConnectionError::TransportError(error) = error else { return Refused::Broken };
+    match error.code.into() {
+        ACCESS_DENIED => Refused::Handshake(Cause::TlsUnrecognizedName),
+        code if ALERTS.contains(&code) => Refused::Handshake(Cause::TlsHandshakeFailed),
+        _ => Refused::Broken,
+    }
 }
 
 impl QuicEndpoint {
@@ -207,7 +225,7 @@ impl QuicEndpoint {
                 if let Some(transmit) = &error.response {
                     self.socket.respond(transmit, &response);
                 }
-                Err(Refused::Broken)
+                Err(refused(&error.cause))
             }
         }
     }

@@ -13,7 +13,7 @@ use weir_config::Http3Key;
 
 use super::connection_ids::IdKey;
 use super::forwarding::{EarlierProcess, NextProcess};
-use super::shared_keys::{SharedKeys, TokenKeys};
+use super::shared_keys::{QuicTokenKeys, SharedKeys};
 use super::used_tokens::UsedTokens;
 
 /// Bytes that all keys are made of.
@@ -73,7 +73,7 @@ impl QuicKeys {
             None => derived(b"connection ids").as_ref().first_chunk().copied().unwrap_or_default(),
         };
         let tokens: Arc<dyn HandshakeTokenKey> = match &shared {
-            Some(shared) => Arc::new(TokenKeys { own: master, shared: Arc::clone(shared) }),
+            Some(shared) => Arc::new(QuicTokenKeys { own: master, shared: Arc::clone(shared) }),
             None => Arc::new(master),
         };
         Ok(Self {

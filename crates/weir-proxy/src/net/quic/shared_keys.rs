@@ -21,10 +21,10 @@ const KEY_BYTES: usize = 32;
 const RETRY: u8 = 0;
 
 /// Those of all files, the one in use first: at least one.
-pub(super) struct SharedKeys(Vec<SharedKey>);
+pub(super) struct SharedKeys(Vec<KeyOfFile>);
 
 /// Those of one file.
-struct SharedKey {
+struct KeyOfFile {
     ids: [u8; 16],
     resets: hmac::Key,
     retries: hkdf::Prk,
@@ -36,7 +36,7 @@ impl fmt::Debug for SharedKeys {
     }
 }
 
-impl SharedKey {
+impl KeyOfFile {
     /// Everything follows from the content of the file, so that all nodes with that file have the same.
     fn of_file(file: &Http3Key) -> Self {
         let master = hkdf::Salt::new(hkdf::HKDF_SHA256, b"weir http3").extract(&file.secret);
@@ -63,7 +63,7 @@ impl SharedKey {
 impl SharedKeys {
     /// Those of files; `None` without any.
     pub(super) fn of_files(files: &[Arc<Http3Key>]) -> Option<Self> {
-        let keys: Vec<_> = files.iter().map(|file| SharedKey::of_file(file)).collect();
+        let keys: Vec<_> = files.iter().map(|file| KeyOfFile::of_file(file)).collect();
         (!keys.is_empty()).then_some(Self(keys))
     }
 
@@ -122,12 +122,12 @@ impl HmacKey for ResetKey {
 
 /// The keys of tokens. Those of Retry count at every node with the file, for some seconds and one port of a client. Those of NEW_TOKEN are
 /// remembered when they are used, which only the process can that has given them: what proves an address for early data counts once.
-pub(super) struct TokenKeys {
+pub(super) struct QuicTokenKeys {
     pub(super) own: hkdf::Prk,
     pub(super) shared: Arc<SharedKeys>,
 }
 
-impl HandshakeTokenKey for TokenKeys {
+impl HandshakeTokenKey for QuicTokenKeys {
     fn aead_from_hkdf(&self, random: &[u8]) -> Box<dyn AeadKey> {
         let retries = self.shared.0.iter().map(|key| key.retries.aead_from_hkdf(random));
         Box::new(TokenAead { own: self.own.aead_from_hkdf(random), retries: retries.collect() })

@@ -50,8 +50,9 @@ impl Pair {
     /// A node with keys of these names.
     fn node(&self, keys: &[&str], settings: &str) -> Weir {
         let files: Vec<_> = keys.iter().map(|name| self.keys.path().join(name)).collect();
+        let http3 = if settings.contains("http3") { "" } else { HTTP3 };
         let settings =
-            format!("process.workers = 2\nprocess.http3_keys = {files:?}\n{WEB_TLS}{HTTP3}{settings}");
+            format!("process.workers = 2\nprocess.http3_keys = {files:?}\n{WEB_TLS}{http3}{settings}");
         let text = config_with(&[self.origin.named("a")], &settings).replace(
             "listener.web.address = \"127.0.0.1:0\"",
             &format!("listener.web.address = \"{}\"", self.web()),
@@ -115,7 +116,8 @@ fn an_upgrade_beside_resets_only_what_is_gone() {
     let mut node = pair.node(&["one"], "");
     let mut staying: Vec<Http3Client> = (0..4).map(|_| pair.connect()).collect();
     let held: Vec<_> = staying.iter_mut().map(|client| client.send("GET", "/held", b"")).collect();
-    pair.origin.wait_for_requests(2 + 4 + 4);
+    staying.iter_mut().for_each(|client| assert_eq!(client.get("/now").text(), "/now"));
+    pair.origin.wait_for_requests(2 + 4 * 3);
     node.upgrade();
     for client in &mut gone {
         let _pending = client.send("GET", "/behind", b"");
@@ -135,7 +137,8 @@ fn clients_of_a_process_that_dies_behind_an_upgrade_are_reset() {
     let mut node = pair.node(&["one"], "");
     let mut client = pair.connect();
     let _held = client.send("GET", "/held", b"");
-    pair.origin.wait_for_requests(2);
+    assert_eq!(client.get("/now").text(), "/now");
+    pair.origin.wait_for_requests(3);
     node.upgrade();
     node.kill();
     let _pending = client.send("GET", "/behind", b"");

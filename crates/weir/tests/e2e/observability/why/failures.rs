@@ -222,7 +222,7 @@ fn a_handshake_that_fails() {
 #[test]
 fn what_fails_over_http3_says_so() {
     let authority = CertificateAuthority::new();
-    let text = config_with(&[CLOSED_PORT.to_owned()], &format!("{WEB_TLS}listener.web.http3 = {{}}\n"));
+    let text = config_with(&[format!("\"{CLOSED_PORT}\"")], &format!("{WEB_TLS}listener.web.http3 = {{}}\n"));
     let weir = Weir::start_in(authority.folder_for_web(), &text);
     let mut client = Http3Client::connect(weir.web(), &authority);
     assert_eq!(client.get("/page").status, 502);

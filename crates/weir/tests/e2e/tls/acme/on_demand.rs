@@ -24,7 +24,7 @@ fn a_handshake_of_http3_waits_for_its_certificate() {
         })
     };
     let keys = format!(
-        "on_demand = [\"*.shops.test\", \"a.test\"]\nwait = \"100s\"\non_demand_ask = \"http://{}/\"",
+        "on_demand = [\"*.shops.test\", \"a.test\"]\nwait = \"10s\"\non_demand_ask = \"http://{}/\"",
         asked.address()
     );
     let text =
