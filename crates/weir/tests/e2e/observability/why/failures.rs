@@ -12,6 +12,8 @@ use crate::harness::{
 /// RFC 9114 section 8.1.
 const H3_EXCESSIVE_LOAD: u64 = 0x107;
 
+const HTTP3: &str = "listener.web.http3 = {}\nlistener.web.tls.unknown_names = \"refused\"\n";
+
 #[test]
 fn a_server_that_is_not_there() {
     let weir = weir(&[CLOSED_PORT], "");
@@ -222,7 +224,7 @@ fn a_handshake_that_fails() {
 #[test]
 fn what_fails_over_http3_says_so() {
     let authority = CertificateAuthority::new();
-    let text = config_with(&[format!("\"{CLOSED_PORT}\"")], &format!("{WEB_TLS}listener.web.http3 = {{}}\n"));
+    let text = config_with(&[format!("\"{CLOSED_PORT}\"")], &format!("{WEB_TLS}{HTTP3}"));
     let weir = Weir::start_in(authority.folder_for_web(), &text);
     let mut client = Http3Client::connect(weir.web(), &authority);
     assert_eq!(client.get("/page").status, 502);
@@ -236,9 +238,8 @@ fn what_fails_over_http3_says_so() {
     assert_eq!(kept[0]["kind"], "no-request", "{kept:?}");
     let report = why(&weir, kept[0]["number"].as_str().expect("it has a number"));
     assert_reported(&report, &["no request on this connection", "on listener web over QUIC (HTTP/3)\n"]);
-    let stranger = CertificateAuthority::new().client();
-    assert!(Http3Client::try_connect(weir.web(), stranger).is_err());
-    let report = why(&weir, &failed(&weir, "tls-alert"));
+    assert!(Http3Client::try_connect_as(weir.web(), authority.client(), "other.test").is_err());
+    let report = why(&weir, &failed(&weir, "tls-unrecognized-name"));
     assert_reported(&report, &["on listener web over QUIC (HTTP/3)\n", "phase tls, party client"]);
 }
 
