@@ -49,9 +49,9 @@ mod text_file;
 
 pub use advice::{ConfigAdvice, advice, upload_advice};
 pub use certificate::{
-    Authorities, CertificateDirectory, CertificateError, CertificateFiles, DirectoryFiles, Identity,
-    ListenerCertificate, LoadedCertificate, OcspResponse, RevocationLists, TicketKey, UnusableCertificate,
-    has_uri,
+    Authorities, CertificateDirectory, CertificateError, CertificateFiles, DirectoryFiles, Http3Key,
+    Identity, ListenerCertificate, LoadedCertificate, OcspResponse, RevocationLists, TicketKey,
+    UnusableCertificate, has_uri,
 };
 pub use config::ResponseOrigin;
 pub use config::{

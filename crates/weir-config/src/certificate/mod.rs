@@ -7,6 +7,8 @@ mod directory;
 mod identity;
 mod ocsp;
 mod ticket_key;
+mod http3_key;
+mod random_bytes;
 mod revocations;
 mod authorities;
 mod distinguished_name;
@@ -16,6 +18,7 @@ mod x509;
 
 pub use authorities::Authorities;
 pub use directory::{CertificateDirectory, DirectoryFiles, ListenerCertificate, UnusableCertificate};
+pub use http3_key::Http3Key;
 pub use identity::Identity;
 pub use ocsp::OcspResponse;
 pub use revocations::RevocationLists;

@@ -28,6 +28,7 @@ pub(crate) use routing::route::route_name;
 pub(crate) use upstreams::upstream::check as check_upstream;
 
 use admission::{limit, list, table};
+use certificates::http3_keys;
 use names::check_name;
 use routing::{access_log, grpc_web, maps, match_groups};
 use scope::CheckScope;
@@ -81,6 +82,7 @@ pub(crate) fn check(
     }
     check_across(document, diagnostics);
     let identity = identity::check(&document.process, files, diagnostics);
+    let http3_keys = http3_keys::check(document, files, diagnostics);
     access_log::of_listener(&document.access_log, files, diagnostics);
     let discovery = discovery::check_settings(document, files, diagnostics);
     let route_sources = routes_from::check(document, files, diagnostics);
@@ -92,6 +94,7 @@ pub(crate) fn check(
     Config::assume(ConfigParts {
         process: process.value.clone(),
         identity,
+        http3_keys,
         log: log.clone(),
         dns: dns.value.clone(),
         discovery,

@@ -27,6 +27,7 @@ mod faults;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::certificate::Http3Key;
 use crate::value::OwnValue;
 
 pub use admission::access::{
@@ -139,6 +140,8 @@ pub struct ConfigParts {
     pub process: Process,
     /// What the process becomes when everything is open.
     pub identity: ProcessIdentity,
+    /// The keys of HTTP/3 that the process shares with others, the one in use first; with none, it has its own.
+    pub http3_keys: Vec<Arc<Http3Key>>,
     /// Weir's own log: start-up, reload, trouble. Not the access log.
     pub log: LogSettings,
     /// How names of servers are resolved.

@@ -63,6 +63,10 @@ section! {
         bird: Bird = optional;
         /// How long Weir may be silent (killed, stopped or starved of CPU time) until `keepalived` and `bird` are told that it does not serve.
         frozen_after: Duration = "150ms", in 50..=60_000;
+        /// Files with keys of HTTP/3 that all nodes with one address have: 80 random bytes each, as `openssl rand` writes them. When the address moves,
+        /// connections of clients are reset at once, and proofs of their addresses (Retry) count (docs/http3.md). The first is used; the others are
+        /// those of nodes that do not use it yet. Read at the start, and by an upgrade. Without it, each process has its own.
+        http3_keys: Vec<Box<str>> = [], like "nginx `quic_host_key`, HAProxy `cluster-secret`";
         /// When the config is read again: on SIGHUP only, or also when it or a file that it includes has changed. Files of certificates and
         /// keys are watched separately.
         reload: ReloadTrigger = "on-signal";

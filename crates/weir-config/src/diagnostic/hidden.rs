@@ -18,13 +18,14 @@ pub(crate) const SECRET_KEYS: [&str; 2] = ["password", "secret"];
 pub(crate) const SECRET_TABLES: [&str; 1] = ["users"];
 
 /// Keys whose names sound like a secret, and whose values are none: tables, names of files, settings.
-pub(crate) const PLAIN_KEYS: [&str; 20] = [
+pub(crate) const PLAIN_KEYS: [&str; 21] = [
     "bypass",
     "cookie",
     "credentials",
     "forward_auth",
     "forward_credentials",
     "hash_key",
+    "http3_keys",
     "ignore_set_cookie",
     "jwt",
     "key",

@@ -104,7 +104,7 @@ impl Effect {
 }
 
 /// Keys of `[process]` that take effect after a restart. All of `[log]` and `[recorder]` do too.
-pub const RESTART_KEYS: [&str; 13] = [
+pub const RESTART_KEYS: [&str; 14] = [
     "workers",
     "pin_workers",
     "buffer_size",
@@ -118,6 +118,7 @@ pub const RESTART_KEYS: [&str; 13] = [
     "keepalived",
     "bird",
     "frozen_after",
+    "http3_keys",
 ];
 
 /// The effect of a new part.

@@ -75,7 +75,8 @@ impl FirstPlan {
         let snapshot = Arc::new(snapshot);
         queries.names.learn(&snapshot);
         let sizes = ShardSizes { listeners: 0, servers: &[] };
-        let (routes, datagrams) = DatagramRoutes::new(workers, before).map_err(io::Error::other)?;
+        let (routes, datagrams) =
+            DatagramRoutes::new(workers, &config.http3_keys, before).map_err(io::Error::other)?;
         let shared = Arc::new(share(&descriptors, &memory_plan, senders, routes));
         let mut passwords = PasswordThreads::new(&shared.passwords);
         passwords.follow(&snapshot)?;

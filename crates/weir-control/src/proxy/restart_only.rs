@@ -1,11 +1,14 @@
 //! Keys of the config that only a restart changes.
 
-use weir_config::{Admin, Config, LogSettings, Process, RecorderSettings};
+use std::sync::Arc;
+
+use weir_config::{Admin, Config, Http3Key, LogSettings, Process, RecorderSettings};
 
 /// The sections of a config that hold from the start of the process to its end, or partly so.
 #[derive(Debug, Clone)]
 pub(super) struct RestartOnly {
     process: Process,
+    http3_keys: Vec<Arc<Http3Key>>,
     admin: Admin,
     log: LogSettings,
     recorder: RecorderSettings,
@@ -15,6 +18,7 @@ impl RestartOnly {
     pub(super) fn new(config: &Config) -> Self {
         Self {
             process: config.process.clone(),
+            http3_keys: config.http3_keys.clone(),
             admin: config.admin.clone(),
             log: config.log.clone(),
             recorder: config.recorder.clone(),
@@ -24,6 +28,7 @@ impl RestartOnly {
     /// The keys by which `config` differs and that nothing but a restart can change.
     pub(super) fn needs_restart(&self, config: &Config) -> Vec<&'static str> {
         let (process, next) = (&self.process, &config.process);
+        let secrets = |keys: &[Arc<Http3Key>]| keys.iter().map(|key| key.secret.clone()).collect::<Vec<_>>();
         [
             ("process.workers", process.workers != next.workers),
             ("process.pin_workers", process.pin_workers != next.pin_workers),
@@ -38,6 +43,8 @@ impl RestartOnly {
             ("process.keepalived", process.keepalived != next.keepalived),
             ("process.bird", process.bird != next.bird),
             ("process.frozen_after", process.frozen_after != next.frozen_after),
+            // The files may be the same, and have other keys.
+            ("process.http3_keys", secrets(&self.http3_keys) != secrets(&config.http3_keys)),
             ("log", self.log != config.log),
             ("admin.address", self.admin.address != config.admin.address),
             ("admin.socket", self.admin.socket != config.admin.socket),
@@ -61,10 +68,12 @@ mod tests {
     #[test]
     fn a_plan_and_a_reload_agree_on_what_needs_a_restart() {
         let rest = "listener.web = { address = \":0\", upstream = \"app\" }\nupstream.app.servers = [\"127.0.0.1:1\"]\n";
+        let file = std::env::temp_dir().join(format!("weir-restart-only-{}", std::process::id()));
+        std::fs::write(&file, (0..80).collect::<Vec<u8>>()).expect("it is a folder for that");
         let text = format!(
             "process = {{ workers = 3, pin_workers = true, buffer_size = \"8KiB\", buffers_max = 99, name = \"n\", reload_grace = \"1s\", \
              connections_max = 9, user = \"0\", group = \"0\", chroot = \"/\", pid_file = \"p\", sandbox = \"off\", \
-             keepalived = {{ track_file = \"/t\" }}, bird = {{ protocol = \"b\" }}, frozen_after = \"1s\" }}\nlog = {{ level = \"warn\", format = \"json\" }}\nrecorder = {{ exchanges = 1, failures = 2 }}\n\
+             keepalived = {{ track_file = \"/t\" }}, bird = {{ protocol = \"b\" }}, frozen_after = \"1s\", http3_keys = [{file:?}] }}\nlog = {{ level = \"warn\", format = \"json\" }}\nrecorder = {{ exchanges = 1, failures = 2 }}\n\
              admin = {{ address = \"127.0.0.1:1\", changes = true, socket = \"unix:/a\", socket_mode = \"0660\", socket_changes = true }}\n\
              dns.timeout = \"1s\"\naccess_log.format = \"json\"\n{rest}"
         );
@@ -88,6 +97,7 @@ mod tests {
         let restart_only = RestartOnly::new(&valid(before));
         let needed: BTreeSet<String> =
             restart_only.needs_restart(&valid(after)).into_iter().map(str::to_owned).collect();
+        std::fs::remove_file(&file).expect("it was just written");
         assert_eq!(planned, needed);
     }
 }

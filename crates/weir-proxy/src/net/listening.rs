@@ -14,6 +14,9 @@ use super::{memory, sys};
 /// What the kernel may hold for a socket of datagrams in each direction, in bytes: what comes in during some milliseconds in which a worker is busy.
 const DATAGRAM_BUFFER: usize = 4 * 1024 * 1024;
 
+/// How many ports are tried until one is free for TCP and for datagrams.
+const PORT_TRIES: usize = 16;
+
 /// An address that a listener is bound to, with the port the system chose.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BoundAddress {
@@ -39,6 +42,8 @@ pub struct BoundSockets {
     pub address: BoundAddress,
     /// One socket for each worker; on a Unix address one for all.
     pub sockets: Vec<OwnedFd>,
+    /// Those for datagrams, where the system chose the port, and the listener has HTTP/3.
+    pub datagrams: Vec<OwnedFd>,
     /// That of a Unix socket.
     pub file: Option<SocketFile>,
 }
@@ -84,7 +89,7 @@ pub fn adopt(listener: &Listener, socket: OwnedFd, address: BoundAddress) -> io:
         set_options(&socket, listener)?;
     }
     socket.listen(i32::try_from(listener.backlog).unwrap_or(i32::MAX))?;
-    Ok(BoundSockets { address, sockets: vec![socket.into()], file: None })
+    Ok(BoundSockets { address, sockets: vec![socket.into()], datagrams: Vec::new(), file: None })
 }
 
 /// Tries every address of the machine, IPv6 and IPv4, or those of IPv4 where there is no other. The flag says whether an IPv6 address
@@ -110,15 +115,57 @@ fn bind_inet(
     only_v6: bool,
     workers: usize,
 ) -> io::Result<BoundSockets> {
-    // Where the system chooses the port, it does not give it out again while this socket is bound.
-    let chosen = if addr.port() == 0 { Some(probe_inet(listener, addr, only_v6)?) } else { None };
-    let addr = match &chosen {
-        Some(held) => held.local_addr()?.as_socket().unwrap_or(addr),
-        None => addr,
+    let chosen = match addr.port() {
+        0 => Some(choose_port(
+            || probe_inet(listener, addr, only_v6),
+            |addr| match &listener.http3 {
+                Some(_) => bind_datagrams_alone(addr, only_v6, workers),
+                None => Ok(Vec::new()),
+            },
+        )?),
+        _ => None,
+    };
+    // The system does not give the port out again while `_held` is bound.
+    let (_held, addr, datagrams) = match chosen {
+        Some((held, addr, datagrams)) => (Some(held), addr, datagrams),
+        None => (None, addr, Vec::new()),
     };
     let sockets = bind_beside(listener, addr, only_v6, workers)?;
     sockets.iter().try_for_each(|socket| listen(socket.as_fd(), listener))?;
-    Ok(BoundSockets { address: BoundAddress::Inet(addr), sockets, file: None })
+    Ok(BoundSockets { address: BoundAddress::Inet(addr), sockets, datagrams, file: None })
+}
+
+/// A port that the system chooses for connections, and that is free for datagrams, too, with the sockets of both.
+fn choose_port(
+    probe: impl Fn() -> io::Result<socket2::Socket>,
+    mut bind_datagrams: impl FnMut(SocketAddr) -> io::Result<Vec<OwnedFd>>,
+) -> io::Result<(socket2::Socket, SocketAddr, Vec<OwnedFd>)> {
+    // Those that are held are not chosen again.
+    let mut tried = Vec::new();
+    loop {
+        let held = probe()?;
+        let addr = held.local_addr()?.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
+        match bind_datagrams(addr) {
+            Ok(datagrams) => return Ok((held, addr, datagrams)),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && tried.len() + 1 < PORT_TRIES => {
+                tried.push(held);
+            }
+            Err(error) => {
+                return Err(io::Error::new(error.kind(), format!("UDP, for HTTP/3: {error}")));
+            }
+        }
+    }
+}
+
+/// The same as [`bind_datagrams`] at an address that no other socket has, not even one that shares it willingly.
+fn bind_datagrams_alone(addr: SocketAddr, only_v6: bool, count: usize) -> io::Result<Vec<OwnedFd>> {
+    let probe = socket2::Socket::new(Domain::for_address(addr), Type::DGRAM.cloexec(), None)?;
+    if addr.is_ipv6() {
+        probe.set_only_v6(only_v6)?;
+    }
+    probe.bind(&addr.into())?;
+    drop(probe);
+    bind_datagrams(addr, only_v6, count)
 }
 
 /// Binds `count` sockets for datagrams to an address that connections are accepted at, with its port, beside those that another process has handed
@@ -227,7 +274,8 @@ fn bind_unix(listener: &Listener, path: &Path) -> io::Result<BoundSockets> {
     socket.bind(&SockAddr::unix(path)?)?;
     let file = Some(SocketFile::bound_at(path)?);
     socket.listen(i32::try_from(listener.backlog).unwrap_or(i32::MAX))?;
-    Ok(BoundSockets { address: BoundAddress::Unix(path.to_path_buf()), sockets: vec![socket.into()], file })
+    let (address, sockets) = (BoundAddress::Unix(path.to_path_buf()), vec![socket.into()]);
+    Ok(BoundSockets { address, sockets, datagrams: Vec::new(), file })
 }
 
 /// The file of a Unix socket that this process has bound.
@@ -311,6 +359,35 @@ mod tests {
             "listener.web = {{ address = \":0\", upstream = \"app\"{settings} }}\nupstream.app.servers = [\"127.0.0.1:1\"]\n"
         );
         Arc::clone(&Config::parse(&text, "test.toml").expect("the config is good").listeners[0])
+    }
+
+    /// Other programs have the ports for datagrams that the system chooses first.
+    #[test]
+    fn a_port_that_is_taken_for_datagrams_is_not_chosen() {
+        let with_http3 = listener("");
+        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let mut taken = Vec::new();
+        let choose = |taken: &mut Vec<std::net::UdpSocket>, taken_max: usize| {
+            choose_port(
+                || probe_inet(&with_http3, any, true),
+                |addr| {
+                    if taken.len() < taken_max {
+                        taken.push(std::net::UdpSocket::bind(addr)?);
+                    }
+                    bind_datagrams_alone(addr, true, 2)
+                },
+            )
+        };
+        let (held, addr, datagrams) = choose(&mut taken, 3).expect("the fourth port is free");
+        assert_eq!(held.local_addr().expect("it is bound").as_socket(), Some(addr));
+        let port_of = |socket: &OwnedFd| socket2::SockRef::from(socket).local_addr().ok()?.as_socket();
+        assert_eq!(datagrams.iter().map(port_of).collect::<Vec<_>>(), [Some(addr); 2]);
+        let ports: std::collections::HashSet<_> = taken.iter().map(|it| it.local_addr().ok()).collect();
+        assert_eq!(ports.len(), 3, "each is another one");
+        taken.clear();
+        let error = choose(&mut taken, usize::MAX).expect_err("none is free");
+        assert_eq!((error.kind(), taken.len()), (io::ErrorKind::AddrInUse, PORT_TRIES));
+        assert!(error.to_string().starts_with("UDP, for HTTP/3: "), "{error}");
     }
 
     #[test]

@@ -11,8 +11,9 @@ use std::io;
 use std::net::IpAddr;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 #[cfg(feature = "http3")]
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ use tokio::sync::Notify;
 #[cfg(feature = "http3")]
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
+use weir_config::Http3Key;
 
 #[cfg(feature = "http3")]
 use crate::net::quic::forwarding;
@@ -60,9 +62,6 @@ pub struct DatagramRoutes {
     queues: Box<[Sender<ForeignDatagram>]>,
     #[cfg(feature = "http3")]
     pub(crate) keys: QuicKeys,
-    /// Where datagrams come from the process behind this one, once it has been offered everything.
-    #[cfg(feature = "http3")]
-    from_next: Mutex<Option<OwnedFd>>,
     #[cfg(feature = "http3")]
     succession: Succession,
 }
@@ -123,12 +122,13 @@ impl fmt::Debug for DatagramInbox {
 
 #[cfg(feature = "http3")]
 impl DatagramRoutes {
-    /// Those of so many workers, behind processes that have connections still.
+    /// Those of so many workers, with the keys of files, behind processes that have connections still.
     ///
     /// # Errors
     /// When the system gives no random numbers.
     pub fn new(
         workers: usize,
+        files: &[Arc<Http3Key>],
         before: Vec<HandedGeneration>,
     ) -> Result<(Self, Vec<DatagramInbox>), rustls::Error> {
         let (queues, inboxes): (Vec<_>, Vec<_>) = (0..workers).map(|_| channel(WAITING_MAX)).unzip();
@@ -136,8 +136,7 @@ impl DatagramRoutes {
         let before = before.into_iter().map(|HandedGeneration { ids, socket }| (ids, socket)).collect();
         let routes = Self {
             queues: queues.into(),
-            keys: QuicKeys::random(before)?,
-            from_next: Mutex::default(),
+            keys: QuicKeys::new(workers, files, before)?,
             succession: Succession::default(),
         };
         Ok((routes, inboxes.collect()))
@@ -149,14 +148,14 @@ impl DatagramRoutes {
     /// When the descriptors of the process end.
     pub fn to_hand_over(&self) -> io::Result<Vec<HandedGeneration>> {
         let (theirs, ours) = forwarding::pair()?;
-        self.from_next.lock().unwrap_or_else(PoisonError::into_inner).replace(ours);
+        self.keys.next_process().offer(ours);
         let handed = self.keys.to_hand_over(theirs)?;
         Ok(handed.into_iter().map(|(ids, socket)| HandedGeneration { ids, socket }).collect())
     }
 
     /// The next process receives at these addresses from now on.
     pub fn leave_to_next(&self, addresses: Vec<SocketAddr>) {
-        let from_next = self.from_next.lock().unwrap_or_else(PoisonError::into_inner).take().map(Arc::new);
+        let from_next = self.keys.next_process().receives().map(Arc::new);
         if self.succession.succeeded.set(Succeeded { addresses, from_next }).is_ok() {
             self.succession.happened.notify_waiters();
         }
@@ -181,6 +180,7 @@ impl DatagramRoutes {
     /// None without HTTP/3.
     pub fn new(
         workers: usize,
+        _files: &[Arc<Http3Key>],
         _before: Vec<HandedGeneration>,
     ) -> Result<(Self, Vec<DatagramInbox>), rustls::Error> {
         Ok((Self {}, (0..workers).map(|_| DatagramInbox {}).collect()))

@@ -26,13 +26,12 @@ use super::routes::access::verdicts::Verdicts;
 use super::routes::static_files::{OpenFileLimits, OpenFiles};
 use super::shared::Shared;
 use super::snapshot::{ListenerState, Snapshot, TracePlan};
-use super::tracing::recorder::Recorder;
+use super::tracing::recorder::{Recorder, UnusedConnection};
 use super::worker_config::{LocalListener, WorkerConfig};
 use crate::compression::CodecStock;
 use crate::net::buffer::BufferStock;
 use crate::net::clock::{self, Instant};
 use crate::net::descriptors;
-use crate::net::peer::Peer;
 use crate::net::timing::timers::Timers;
 
 /// How long after a vain search for idle connections the next one comes.
@@ -292,16 +291,14 @@ impl Worker {
     pub(crate) fn record_connection(
         &self,
         failure: Failure,
-        peer: Peer,
-        connection: u64,
+        connection: UnusedConnection,
         listener: &LocalListener,
-        opened_at: Instant,
     ) {
         let Some(recorder) = &self.recorder else { return };
         // Not while it is being replaced, which a connection that ends by a panic could come across.
         let Ok(present) = self.config.try_borrow() else { return };
         let (config, place) = listener.config_for_exchange(&present);
-        recorder.record_connection(failure, peer, connection, config.snapshot.generation, place, opened_at);
+        recorder.record_connection(failure, connection, config.snapshot.generation, place);
     }
 
     /// Counts a connection that has ended. `entered` says whether it had begun to run.

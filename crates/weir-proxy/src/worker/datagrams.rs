@@ -31,6 +31,7 @@ use crate::state::budgets::slow_heads::WaitForRoom;
 use crate::state::datagrams::{ForeignDatagram, Succeeded, TraceOrder};
 use crate::state::shared::AcceptedConnection;
 use crate::state::snapshot::ListenerPlan;
+use crate::state::tracing::recorder::{ClientTransport, UnusedConnection};
 use crate::state::worker_config::LocalListener;
 
 /// Silence after which a connection is given up: longer than pauses of clients whose connections are to stay open, which send something then.
@@ -93,7 +94,7 @@ impl EndpointConfig {
         let tls = server_config.config();
         let allowed = allowance(plan, &http3);
         let early_sessions = http3.early_data.then(|| server_config.early_sessions(allowed));
-        let session = QuicTls::new(&tls, early_sessions).inspect_err(|error| {
+        let session = QuicTls::new(&tls, &server_config.certificates, early_sessions).inspect_err(|error| {
             tracing::error!(listener = &*plan.config.name, %error, "no HTTP/3 on the listener");
         });
         let mut made = ServerConfig::new(Arc::new(session.ok()?), keys.tokens());
@@ -117,6 +118,12 @@ fn allowance(plan: &ListenerPlan, http3: &ListenerHttp3) -> EarlyAllowance {
         streams: http3.streams_max.min(STREAMS_AT_FIRST),
         head_bytes: plan.head_limits.head_bytes_max,
     }
+}
+
+/// What is kept of a client whose connection does not begin.
+fn unused(remote: SocketAddr) -> UnusedConnection {
+    let peer = Peer::Inet(SocketAddr::new(remote.ip().to_canonical(), remote.port()));
+    UnusedConnection { peer, transport: ClientTransport::Quic, number: 0, opened_at: clock::now() }
 }
 
 fn transport(http3: &ListenerHttp3) -> TransportConfig {
@@ -298,15 +305,20 @@ pub(super) async fn take_datagrams(acceptor: Rc<Acceptor>) {
     acceptor.worker.crash.spawn(give_way(Rc::clone(&acceptor)));
     while let Some(datagram) = acceptor.resources.datagrams.next().await {
         let ForeignDatagram { socket, from, to, ecn, bytes } = &datagram;
-        let endpoint = {
+        let socket = {
             let sockets = acceptor.datagram_sockets.borrow();
             let socket = sockets.iter().find(|receiving| receiving.socket.id == *socket);
-            socket.map(|receiving| Rc::clone(&receiving.socket.endpoint))
+            socket.map(|receiving| Rc::clone(&receiving.socket))
         };
-        if let Some(endpoint) = endpoint {
+        if let Some(socket) = socket {
             let datagram = HandedDatagram { from: *from, to: *to, ecn: *ecn, bytes };
-            if let Some(incoming) = endpoint.take_one(clock::now(), datagram) {
-                endpoint.ignore(incoming);
+            match socket.endpoint.take_one(clock::now(), datagram) {
+                // Retry named an ID, of this process, or of another node that has its generation.
+                Some(incoming) if incoming.remote_address_validated() => {
+                    acceptor.begin_connection(&socket, incoming);
+                }
+                Some(incoming) => socket.endpoint.ignore(incoming),
+                None => {}
             }
         }
     }
@@ -330,7 +342,9 @@ async fn give_way(acceptor: Rc<Acceptor>) {
 impl Acceptor {
     /// Takes a datagram that another process has received to the worker that has its connection.
     fn take_forwarded(&self, local: SocketAddr, datagram: HandedDatagram<'_>) {
-        let Some(worker) = self.worker.shared.datagrams.keys.worker_of(datagram.bytes) else { return };
+        let worker = self.worker.shared.datagrams.keys.worker_of(datagram.bytes);
+        // One of another node that has the generation of this process: any worker resets it.
+        let worker = worker.unwrap_or(self.worker.index);
         let of_address = {
             let sockets = self.datagram_sockets.borrow();
             let socket = sockets.iter().find(|receiving| receiving.socket.endpoint.local() == local);
@@ -468,9 +482,16 @@ impl Acceptor {
         match socket.endpoint.accept(incoming, config) {
             Ok(link) => self.start_datagram_connection(&listener, socket.port, remote, &link),
             Err(Refused::Retry | Refused::Busy | Refused::Broken) => worker.unreserve(&listener.state),
+            Err(Refused::Handshake(cause)) => {
+                worker.unreserve(&listener.state);
+                let failure = Failure::client(Phase::Tls, cause);
+                listener.shard.failures.record(failure);
+                worker.record_connection(failure, unused(remote), &listener);
+            }
         }
     }
 
+    /// Serves the connection of a client.
     fn start_datagram_connection(
         &self,
         listener: &Rc<LocalListener>,

@@ -38,6 +38,7 @@ use crate::net::descriptors::ServerPermit;
 use crate::net::memory::{self, ConnectionPeak};
 use crate::state::datagrams::DatagramInbox;
 use crate::state::shared::{AcceptedConnection, Shared};
+use crate::state::tracing::recorder::{ClientTransport, UnusedConnection};
 use crate::state::worker::{Worker, WorkerSeed};
 use crate::state::worker_config::LocalListener;
 use crate::upstream::pooled::PooledServers;
@@ -338,7 +339,9 @@ impl Acceptor {
     pub(crate) fn refuse(&self, listener: &LocalListener, accepted: &AcceptedConnection) {
         let failure = Failure::weir(Phase::Accept, Cause::MemoryLimit);
         listener.shard.failures.record(failure);
-        self.worker.record_connection(failure, accepted.peer, 0, listener, clock::now());
+        let (peer, transport) = (accepted.peer, ClientTransport::Tcp);
+        let refused = UnusedConnection { peer, transport, number: 0, opened_at: clock::now() };
+        self.worker.record_connection(failure, refused, listener);
         self.worker.shared.memory.count_refused();
         self.worker.unreserve(&accepted.listener);
     }

@@ -1,4 +1,4 @@
-//! Certificates, of listeners and of clients.
+//! Certificates, of listeners and of clients, and keys that nodes share.
 
 pub(super) mod tls;
 pub(super) mod certificate_sources;
@@ -6,3 +6,4 @@ pub(super) mod acme;
 pub(super) mod dns_update;
 pub(super) mod internal;
 pub(super) mod client_certificates;
+pub(super) mod http3_keys;

@@ -78,7 +78,8 @@ impl ReportWriter {
         put("names_known", names.is_some().into());
         put("words_cut", entry.words.is_cut.into());
         put("normal_path", normal_path(entry, listener));
-        put("tls", entry.is_tls.into());
+        put("tls", entry.transport.is_encrypted().into());
+        put("transport", entry.transport.name().into());
         put("peer", shown(entry.peer).into());
         put("rule", listener.and_then(|listener| listener.route(entry.route)).map(|(_, rule)| rule).into());
         put("stopped_by", names.and_then(|names| names.rule(entry.stopped_by)).into());

@@ -29,7 +29,7 @@ pub(super) fn connection_row(running: &ConnectionInfo, report: &ReportWriter) ->
         source: shown(running.peer),
         listener: running.listener.to_string(),
         mode: running.protocol.name(),
-        is_tls: running.is_tls,
+        is_tls: running.transport.is_encrypted(),
         upstream: places.as_ref().and_then(|places| places.upstream).map(str::to_owned),
         server: places.as_ref().and_then(|places| places.server).map(str::to_owned),
         age: since(running.opened_at),

@@ -168,6 +168,7 @@ impl ListeningSockets {
             wanted.iter().zip(&known).filter(|(_, known)| known.is_none()).map(|(it, _)| *it),
         )?;
         let mut listening_sockets = Self { bound: self.bound, ..Self::default() };
+        let mut beside = Vec::new();
         let mut assignments: Vec<Vec<SocketAssignment>> = (0..workers).map(|_| Vec::new()).collect();
         for ((place, address), known) in wanted.into_iter().zip(&known) {
             let listener = &config.listeners[place];
@@ -186,6 +187,7 @@ impl ListeningSockets {
                         None => listening::bind(listener, address, workers),
                     };
                     let bound = bound.map_err(|error| cannot_bind(listener, address, error))?;
+                    beside.push((bound.address.clone(), bound.datagrams));
                     listening_sockets.bound += 1;
                     let (listener, address) = (listener.name.clone(), address.clone());
                     let opened: Vec<_> = bound.sockets.into_iter().map(Arc::new).collect();
@@ -214,38 +216,40 @@ impl ListeningSockets {
             }
             listening_sockets.open.push(socket);
         }
-        self.open_for_datagrams(config, &mut listening_sockets, &mut assignments)?;
+        self.open_for_datagrams(config, &beside, &mut listening_sockets, &mut assignments)?;
         let stale_files = left.iter().filter_map(|socket| socket.file.clone()).collect();
         Ok(OpenedSockets { listening_sockets, assignments, stale_files })
     }
 
-    /// Binds the addresses of listeners with HTTP/3 for datagrams as well, behind all others: with the port that the system may have chosen. One that is
-    /// bound stays so as long as the address is there: a listener that has HTTP/3 no more goes on with its connections.
+    /// Binds the addresses of listeners with HTTP/3 for datagrams as well, behind all others: with the port that the system may have chosen, for which
+    /// there are sockets `beside` those for connections then. One that is bound stays so as long as the address is there: a listener that has HTTP/3 no more goes on with its connections.
     fn open_for_datagrams(
         &self,
         config: &Config,
+        beside: &[(BoundAddress, Vec<OwnedFd>)],
         opened: &mut Self,
         assignments: &mut [Vec<SocketAssignment>],
     ) -> Result<(), StartError> {
         let workers = assignments.len();
         let accepting = opened.open.clone();
-        for beside in accepting {
-            let BoundAddress::Inet(addr) = beside.bound else { continue };
-            let is_it = |listener: &Arc<Listener>| listener.name == beside.listener;
+        for accepting in accepting {
+            let BoundAddress::Inet(addr) = accepting.bound else { continue };
+            let is_it = |listener: &Arc<Listener>| listener.name == accepting.listener;
             let Some(place) = config.listeners.iter().position(is_it) else { continue };
-            let known = self.open.iter().find(|it| it.receives_datagrams && it.bound == beside.bound);
+            let known = self.open.iter().find(|it| it.receives_datagrams && it.bound == accepting.bound);
             let (id, sockets, weak) = match known {
                 Some(known) => (known.id, Vec::new(), known.sockets.clone()),
                 None if config.listeners[place].http3.is_none() => continue,
                 None => {
-                    let is_for_all = matches!(beside.address, ListenAddress::AllTcp { .. });
-                    let handed = self.handed_datagrams.iter().find(|(of, _)| *of == addr);
-                    let handed = handed.map_or(&[][..], |(_, sockets)| sockets);
+                    let is_for_all = matches!(accepting.address, ListenAddress::AllTcp { .. });
+                    let handed = self.handed_datagrams.iter().find(|(of, _)| *of == addr).map(|(_, it)| it);
+                    let chosen = || beside.iter().find(|(of, _)| *of == accepting.bound).map(|(_, it)| it);
+                    let handed = handed.or_else(chosen).map_or(&[][..], |sockets| sockets);
                     let bound = bind_datagrams(addr, !is_for_all, workers, handed);
                     let listener = &config.listeners[place];
                     let bound = bound.map_err(|error| {
                         let error = io::Error::new(error.kind(), format!("UDP, for HTTP/3: {error}"));
-                        cannot_bind(listener, &beside.address, error)
+                        cannot_bind(listener, &accepting.address, error)
                     })?;
                     let sockets: Vec<_> = bound.into_iter().map(Arc::new).collect();
                     opened.bound += 1;
@@ -274,7 +278,7 @@ impl ListeningSockets {
                 handed,
                 receives_datagrams,
                 is_inherited,
-                ..beside
+                ..accepting
             };
             opened.open.push(socket);
         }

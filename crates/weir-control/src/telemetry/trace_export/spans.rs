@@ -225,7 +225,7 @@ impl SpanSource<'_> {
         let (entry, words) = (self.entry, &self.entry.words);
         attributes.method(words.method());
         let has_head = !words.method().is_empty();
-        attributes.put("url.scheme", Some(if entry.is_tls { "https" } else { "http" }));
+        attributes.put("url.scheme", Some(if entry.transport.is_encrypted() { "https" } else { "http" }));
         if has_head {
             attributes.put("url.path", text(words.path()));
             let (host, port) = host_and_port(words.host());

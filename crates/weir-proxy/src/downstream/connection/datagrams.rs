@@ -1,12 +1,13 @@
 //! The life of a connection of datagrams: its handshake, which is that of TLS, then its streams.
 
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use quinn_proto::{ConnectionError, Event};
 use rustls::pki_types::{CertificateDer, UnixTime};
 use weir_observe::{Cause, Failure, Phase};
 
 use super::ClientConnection;
+use super::certificate_hold::{CertificateHold, HoldStep};
 use super::streams::StreamLoop;
 use crate::downstream::http3::Http3Driver;
 use crate::downstream::transport::DatagramTransport;
@@ -18,6 +19,7 @@ use crate::net::tls::facts::{OwnedTlsFacts, TlsFacts};
 use crate::net::tls::failure::of_rustls;
 use crate::net::tls::server_config::{TlsServerConfig, suite_name};
 use crate::state::connections::activity::Activity;
+use crate::state::snapshot::ListenerPlan;
 
 /// A client connection without a socket of its own.
 pub(crate) type DatagramConnection = ClientConnection<DatagramTransport>;
@@ -34,6 +36,7 @@ impl DatagramConnection {
                 self.count_failure(failure);
                 finish::log_connection_failure(&self.client, &self.transport, failure);
                 self.transport.link.close(0);
+                self.transport.link.send(clock::now());
             }
         }
     }
@@ -43,41 +46,8 @@ impl DatagramConnection {
         let plan = std::sync::Arc::clone(&self.client.listener.plan());
         let began = self.client.now;
         self.client.deadline.set(began, Some(plan.config.timeouts.tls));
-        let shaken = std::future::poll_fn(|cx| {
-            let now = clock::now();
-            let link = &self.transport.link;
-            link.watch(cx);
-            link.advance(now);
-            let mut end = None;
-            while end.is_none()
-                && let Some(event) = link.next_event()
-            {
-                end = match event {
-                    Event::Connected => Some(Ok(())),
-                    Event::ConnectionLost { reason } => Some(Err(reason)),
-                    _ => None,
-                };
-            }
-            if end.is_none() && link.takes_early_data() {
-                // Requests come with the first packets, and responses leave before the handshake is over.
-                end = Some(Ok(()));
-            }
-            link.send(now);
-            if let Some(end) = end {
-                return Poll::Ready(end.map_err(|reason| self.refusal(&reason)));
-            }
-            if self.is_stopped() {
-                return Poll::Ready(Err(Failure::weir(Phase::Tls, Cause::Drained)));
-            }
-            if let Some(at) = self.transport.link.due() {
-                self.client.deadline.look_again(at);
-            }
-            self.client.report_idle(Activity::Handshake);
-            let timed_out = Failure::client(Phase::Tls, Cause::TimedOut);
-            let passed = self.client.deadline.poll_passed();
-            passed.map(|()| Err(self.client.deadline.failure(Phase::Tls, timed_out)))
-        })
-        .await;
+        let mut hold = plan.tls.as_ref().and_then(|tls| CertificateHold::new(&tls.certificates));
+        let shaken = std::future::poll_fn(|cx| self.poll_shaken(cx, &plan, hold.as_mut())).await;
         self.client.deadline.set_at(None);
         self.client.now = clock::now();
         shaken?;
@@ -99,6 +69,62 @@ impl DatagramConnection {
         self.client.listener.shard.tls_handshakes[1][usize::from(tls.is_resumed)].increment();
         self.transport.tls = Some(OwnedTlsFacts::new(&tls, certificate));
         Ok(())
+    }
+
+    /// Takes a turn of the handshake.
+    fn poll_shaken(
+        &mut self,
+        cx: &mut Context<'_>,
+        plan: &ListenerPlan,
+        mut hold: Option<&mut CertificateHold<'_>>,
+    ) -> Poll<Result<(), Failure>> {
+        let now = clock::now();
+        let link = &self.transport.link;
+        link.watch(cx);
+        link.advance(now);
+        let mut end = None;
+        while end.is_none()
+            && let Some(event) = link.next_event()
+        {
+            end = match event {
+                Event::Connected => Some(Ok(())),
+                Event::ConnectionLost { reason } => Some(Err(reason)),
+                _ => None,
+            };
+        }
+        if end.is_none() && link.takes_early_data() {
+            // Requests come with the first packets, and responses leave before the handshake is over.
+            end = Some(Ok(()));
+        }
+        if let Some(hold) = hold.as_mut().filter(|_| end.is_none()) {
+            match hold.poll(cx, link, || self.facts())? {
+                HoldStep::Same => {}
+                HoldStep::Began => self.client.deadline.set(now, Some(hold.limit())),
+                HoldStep::Ended => self.client.deadline.set(now, Some(plan.config.timeouts.tls)),
+            }
+            if hold.has_ended() && self.facts().error.is_some() {
+                return Poll::Ready(Err(self.refusal(&ConnectionError::LocallyClosed)));
+            }
+        }
+        self.transport.link.send(now);
+        if let Some(end) = end {
+            return Poll::Ready(end.map_err(|reason| self.refusal(&reason)));
+        }
+        if self.is_stopped() {
+            return Poll::Ready(Err(Failure::weir(Phase::Tls, Cause::Drained)));
+        }
+        if let Some(at) = self.transport.link.due() {
+            self.client.deadline.look_again(at);
+        }
+        self.client.report_idle(Activity::Handshake);
+        let passed = self.client.deadline.poll_passed();
+        passed.map(|()| {
+            let timed_out = match hold.filter(|hold| hold.is_waiting()) {
+                Some(hold) => hold.missing(),
+                None => Failure::client(Phase::Tls, Cause::TimedOut),
+            };
+            Err(self.client.deadline.failure(Phase::Tls, timed_out))
+        })
     }
 
     fn facts(&self) -> HandshakeFacts {

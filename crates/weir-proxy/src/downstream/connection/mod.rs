@@ -6,6 +6,8 @@
 pub(crate) mod bytes;
 #[cfg(feature = "http3")]
 pub(crate) mod datagrams;
+#[cfg(feature = "http3")]
+mod certificate_hold;
 mod streams;
 mod lease;
 pub(crate) mod exchange_pool;
@@ -34,6 +36,7 @@ use crate::net::clock::{self, Instant};
 use crate::net::peer::{ConnectionOrigin, Peer};
 use crate::net::timing::deadline::Deadline;
 use crate::state::shared::AcceptedConnection;
+use crate::state::tracing::recorder::UnusedConnection;
 use crate::state::worker_config::LocalListener;
 use crate::upstream::pinned::PinnedConnections;
 
@@ -83,7 +86,9 @@ impl<T: Transport> ClientConnection<T> {
                 Ok(counted) => counted,
                 Err(failure) => {
                     listener.shard.failures.record(failure);
-                    worker.record_connection(failure, peer, 0, &listener, clock::now());
+                    let refused =
+                        UnusedConnection { peer, transport: T::AT_FIRST, number: 0, opened_at: clock::now() };
+                    worker.record_connection(failure, refused, &listener);
                     return None;
                 }
             },
@@ -103,7 +108,8 @@ impl<T: Transport> ClientConnection<T> {
             answered_query: worker.connection_list.query_number(),
             worker,
             listener,
-            is_tls: transport.is_encrypted(),
+            is_tls: T::AT_FIRST.is_encrypted(),
+            transport: T::AT_FIRST,
             protocol,
             peer,
             origin: destination.map(origin),
@@ -136,13 +142,8 @@ impl<T: Transport> ClientConnection<T> {
     /// Keeps a failure on which there was no exchange.
     #[cold]
     fn record(&self, failure: Failure, began: Instant) {
-        self.client.worker.record_connection(
-            failure,
-            self.client.peer,
-            self.client.number,
-            &self.client.listener,
-            began,
-        );
+        let connection = UnusedConnection { opened_at: began, ..self.client.without_exchange() };
+        self.client.worker.record_connection(failure, connection, &self.client.listener);
     }
 
     /// Replaces the peer by the client that a PROXY header names.

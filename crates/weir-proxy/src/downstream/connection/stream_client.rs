@@ -31,9 +31,9 @@ impl<S: DrivenStream> StreamClient<S> {
     /// Counts a failure on which there was no exchange.
     #[cold]
     pub(super) fn count_failure(&self, failure: Failure) {
-        let Client { worker, listener, peer, number, opened_at, .. } = &self.client;
+        let Client { worker, listener, .. } = &self.client;
         listener.shard.failures.record(failure);
-        worker.record_connection(failure, *peer, *number, listener, *opened_at);
+        worker.record_connection(failure, self.client.without_exchange(), listener);
     }
 }
 

@@ -13,6 +13,7 @@ use crate::net::clock;
 use crate::net::quic::link::QuicLink;
 use crate::net::quic::trace::TracedEnd;
 use crate::net::tls::facts::{OwnedTlsFacts, TlsFacts};
+use crate::state::tracing::recorder::ClientTransport;
 
 /// A connection whose client shares the socket with others. What it knows of TLS it gets when the handshake is over.
 pub(crate) struct DatagramTransport {
@@ -25,12 +26,10 @@ pub(crate) struct DatagramTransport {
 impl Transport for DatagramTransport {
     type Carrier = Rc<QuicLink>;
 
+    const AT_FIRST: ClientTransport = ClientTransport::Quic;
+
     fn open(carrier: Rc<QuicLink>) -> Self {
         Self { link: carrier, tls: None, close_code: 0 }
-    }
-
-    fn is_encrypted(&self) -> bool {
-        true
     }
 
     fn local_address(&self) -> Option<SocketAddr> {

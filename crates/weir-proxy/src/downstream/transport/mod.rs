@@ -14,6 +14,7 @@ use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::net::peer::Peer;
 use crate::state::snapshot::ListenerPlan;
+use crate::state::tracing::recorder::ClientTransport;
 pub(crate) use bytes::ByteTransport;
 #[cfg(feature = "http3")]
 pub(crate) use datagrams::DatagramTransport;
@@ -24,15 +25,13 @@ pub(crate) trait Transport: Sized + 'static {
     /// What the worker that accepts a connection gets of it.
     type Carrier;
 
+    /// What it is when the connection is accepted.
+    const AT_FIRST: ClientTransport = ClientTransport::Tcp;
+
     fn open(carrier: Self::Carrier) -> Self;
 
     /// Whether the connection names its client before anything else, as a PROXY header does: the client counts towards its limits once it is known.
     fn names_client(_listener: &ListenerPlan, _peer: Peer) -> bool {
-        false
-    }
-
-    /// Whether it is encrypted from its first stream on, as far as is known when it is accepted.
-    fn is_encrypted(&self) -> bool {
         false
     }
 

@@ -13,6 +13,7 @@ use crate::net::clock::{self, Instant};
 use crate::net::peer::{ConnectionOrigin, Peer};
 use crate::net::timing::deadline::Deadline;
 use crate::net::timing::idleness::IdleWait;
+use crate::state::tracing::recorder::{ClientTransport, UnusedConnection};
 use crate::state::worker::Worker;
 use crate::state::worker_config::LocalListener;
 use crate::upstream::pinned::PinnedConnections;
@@ -23,6 +24,8 @@ pub(crate) struct Client {
     pub(crate) listener: Rc<LocalListener>,
     /// Whether the connection is encrypted.
     pub(crate) is_tls: bool,
+    /// What carries it.
+    pub(crate) transport: ClientTransport,
     /// The protocol of the listener.
     pub(crate) protocol: ListenerProtocol,
     /// The peer, or the client that a PROXY header names.
@@ -57,6 +60,7 @@ impl Client {
             worker: Rc::clone(worker),
             listener: Rc::clone(&self.listener),
             is_tls: self.is_tls,
+            transport: self.transport,
             protocol: self.protocol,
             peer: self.peer,
             origin: self.origin.clone(),
@@ -79,6 +83,7 @@ impl Client {
             worker: Rc::clone(worker),
             listener: Rc::clone(listener),
             is_tls: false,
+            transport: ClientTransport::Tcp,
             protocol: ListenerProtocol::Http,
             peer: Peer::Unix,
             origin: None,
@@ -89,6 +94,12 @@ impl Client {
             opened_at: now,
             gives_place: Cell::new(false),
         }
+    }
+
+    /// What is kept of its connection, or of a stream, where there is no exchange.
+    pub(crate) fn without_exchange(&self) -> UnusedConnection {
+        let Self { peer, transport, number, opened_at, .. } = *self;
+        UnusedConnection { peer, transport, number, opened_at }
     }
 
     /// That task is over.

@@ -43,6 +43,7 @@ use crate::state::datagrams::DatagramRoutes;
 use crate::state::servers::plan_inputs::PlanInputs;
 use crate::state::shared::Shared;
 use crate::state::snapshot::Snapshot;
+use crate::state::tracing::recorder::ClientTransport;
 use crate::state::worker::{Worker, WorkerSeed};
 use crate::state::worker_config::LocalListener;
 
@@ -175,7 +176,7 @@ pub(crate) fn worker(config: &weir_config::Config, servers: &[usize], seed: u64)
         buffers_max: snapshot.process.buffers_max,
         loads: Box::new([crate::state::shared::Load::default()]),
         hand_over: Box::new([]),
-        datagrams: DatagramRoutes::new(1, Vec::new()).expect("there are random numbers").0,
+        datagrams: DatagramRoutes::new(1, &[], Vec::new()).expect("there are random numbers").0,
         room_requests: Box::new([]),
         connections: weir_traffic::limit::ConnectionCount::new(u32::MAX),
         passwords: Arc::default(),
@@ -204,6 +205,7 @@ fn client(worker: &Rc<Worker>, number: usize) -> Client {
         worker: Rc::clone(worker),
         listener: LocalListener::new(&plan, 0, 0, None),
         is_tls: false,
+        transport: ClientTransport::Tcp,
         protocol: ListenerProtocol::Http,
         peer: Peer::Inet(([192, 0, 2, number as u8], 5000).into()),
         origin: None,

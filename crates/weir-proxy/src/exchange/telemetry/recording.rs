@@ -115,7 +115,7 @@ fn fill(entry: &mut Entry, client: &Client, exchange: &Exchange, config: &Worker
     entry.queue_position = record.queue_position;
     entry.status = record.status;
     entry.kind = EntryKind::Request;
-    entry.is_tls = client.is_tls;
+    entry.transport = client.transport;
     entry.client_stays = record.client_stays;
     entry.ended_by = record.ended_by;
     entry.kept = record.affinity;

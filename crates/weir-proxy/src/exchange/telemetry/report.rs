@@ -134,7 +134,7 @@ fn info_of(client: &Client, activity: Activity, exchange: Option<&Exchange>) -> 
         listener: client.listener.plan().config.name.clone(),
         peer: client.peer,
         sender: client.named_sender(),
-        is_tls: client.is_tls,
+        transport: client.transport,
         requests: client.requests,
         recorded,
     }

@@ -12,6 +12,8 @@ use aws_lc_rs::rand;
 use quinn_proto::{ConnectionId, ConnectionIdGenerator, InvalidCid};
 use siphasher::sip::SipHasher13;
 
+use super::keys::QuicKeys;
+
 /// Bytes of an ID.
 pub(crate) const LEN: usize = 12;
 
@@ -61,9 +63,14 @@ impl IdKey {
 
     /// The worker whose connection an ID stands for; `None` where it is none of this process.
     pub(crate) fn worker_of(&self, id: &[u8]) -> Option<usize> {
-        let (hashed, hash) = id.split_at_checked(HASHED_LEN)?;
-        let is_ours = hashed[0] == self.generation && self.hash(hashed) == hash;
-        is_ours.then(|| hashed[WORKER_AT].into())
+        let is_ours = id.first() == Some(&self.generation) && self.is_sound(id);
+        is_ours.then(|| id[WORKER_AT].into())
+    }
+
+    /// Whether an ID was made with this key, by whatever process.
+    pub(super) fn is_sound(&self, id: &[u8]) -> bool {
+        let parts = id.split_at_checked(HASHED_LEN);
+        parts.is_some_and(|(hashed, hash)| self.hash(hashed) == hash)
     }
 }
 
@@ -81,7 +88,7 @@ pub(crate) fn destination(datagram: &[u8]) -> Option<&[u8]> {
 /// Makes the IDs of one worker.
 #[derive(Debug)]
 pub(crate) struct WorkerIds {
-    pub(crate) key: IdKey,
+    pub(crate) keys: QuicKeys,
     pub(crate) worker: u8,
 }
 
@@ -90,15 +97,17 @@ impl ConnectionIdGenerator for WorkerIds {
         let mut id = [0; LEN];
         // Without random numbers, IDs collide, and connections with them: none is taken over.
         let _random = rand::fill(&mut id[..HASHED_LEN]);
-        id[0] = self.key.generation;
+        let key = &self.keys.ids;
+        id[0] = key.generation;
         id[WORKER_AT] = self.worker;
         let (hashed, hash) = id.split_at_mut(HASHED_LEN);
-        hash.copy_from_slice(&self.key.hash(hashed));
+        hash.copy_from_slice(&key.hash(hashed));
         ConnectionId::new(&id)
     }
 
+    /// Asked of IDs whose connection is not known.
     fn validate(&self, id: &ConnectionId) -> Result<(), InvalidCid> {
-        self.key.worker_of(id).map(|_| ()).ok_or(InvalidCid)
+        self.keys.may_reset(id).then_some(()).ok_or(InvalidCid)
     }
 
     fn cid_len(&self) -> usize {
@@ -114,27 +123,31 @@ impl ConnectionIdGenerator for WorkerIds {
 mod tests {
     use super::*;
 
+    fn process(workers: usize) -> QuicKeys {
+        QuicKeys::new(workers, &[], Vec::new()).unwrap()
+    }
+
     #[test]
     fn an_id_says_which_worker_has_the_connection() {
-        let key = IdKey::new([5; 16], 9);
-        let mut ids = WorkerIds { key, worker: 7 };
+        let keys = process(8);
+        let mut ids = WorkerIds { keys: keys.clone(), worker: 7 };
         let (one, other) = (ids.generate_cid(), ids.generate_cid());
         assert_ne!(one, other);
-        assert_eq!((key.worker_of(&one), key.worker_of(&other)), (Some(7), Some(7)));
+        assert_eq!((keys.ids.worker_of(&one), keys.ids.worker_of(&other)), (Some(7), Some(7)));
         assert!(ids.validate(&one).is_ok());
     }
 
     #[test]
     fn ids_of_others_are_known() {
-        let key = IdKey::new([5; 16], 9);
-        let id = WorkerIds { key, worker: 1 }.generate_cid();
+        let keys = process(2);
+        let id = WorkerIds { keys: keys.clone(), worker: 1 }.generate_cid();
         for at in 0..LEN {
             let mut changed = *id.first_chunk::<LEN>().expect("it has as many");
             changed[at] ^= 0x10;
-            assert_eq!(key.worker_of(&changed), None, "{at}");
+            assert_eq!(keys.ids.worker_of(&changed), None, "{at}");
         }
         for len in 0..LEN {
-            assert_eq!(key.worker_of(&id[..len]), None, "{len}");
+            assert_eq!(keys.ids.worker_of(&id[..len]), None, "{len}");
         }
     }
 

@@ -3,14 +3,17 @@
 use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::os::fd::OwnedFd;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::BytesMut;
-use quinn_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, Incoming, ServerConfig};
-use weir_observe::DatagramShard;
+use quinn_proto::{
+    ConnectionError, ConnectionEvent, ConnectionHandle, DatagramEvent, Incoming, ServerConfig,
+};
+use weir_observe::{Cause, DatagramShard};
 use weir_traffic::limit::ClientKey;
 
 use super::forwarding::HandedDatagram;
@@ -47,6 +50,21 @@ pub(crate) enum Refused {
     Busy,
     /// Its first packet is broken, or it has gone.
     Broken,
+    /// TLS does not take its first message.
+    Handshake(Cause),
+}
+
+/// The errors of TLS among those of QUIC, by their alerts (RFC 9001 section 4.8), and that of a name without a certificate, as rustls tells it.
+const ALERTS: RangeInclusive<u64> = 0x100..=0x1ff;
+const ACCESS_DENIED: u64 = 0x131;
+
+fn refused(error: &ConnectionError) -> Refused {
+    let ConnectionError::TransportError(error) = error else { return Refused::Broken };
+    match error.code.into() {
+        ACCESS_DENIED => Refused::Handshake(Cause::TlsUnrecognizedName),
+        code if ALERTS.contains(&code) => Refused::Handshake(Cause::TlsHandshakeFailed),
+        _ => Refused::Broken,
+    }
 }
 
 impl QuicEndpoint {
@@ -128,9 +146,9 @@ impl QuicEndpoint {
                         let is_passed_on = self.keys.earlier_process_of(datagram).map(|earlier| {
                             let datagram = HandedDatagram { from, to, ecn, bytes: datagram };
                             self.socket.counters.forwarded.increment();
-                            earlier.send(datagram, self.socket.udp.local())
+                            earlier.send(datagram, self.socket.udp.local()) || !earlier.is_gone()
                         });
-                        if is_passed_on.is_some() {
+                        if is_passed_on == Some(true) {
                             continue;
                         }
                         let datagram = HandedDatagram { from, to, ecn, bytes: datagram };
@@ -148,11 +166,12 @@ impl QuicEndpoint {
         let HandedDatagram { from, to, ecn, bytes } = datagram;
         let mut response = Vec::new();
         let data = BytesMut::from(bytes);
+        self.socket.at(to);
         let event =
             self.socket.protocol.borrow_mut().handle(clock::std(now), from, to, ecn, data, &mut response);
         match event? {
             DatagramEvent::NewConnection(incoming) => return Some(incoming),
-            DatagramEvent::ConnectionEvent(handle, event) => self.pass(handle, event, from, bytes.len()),
+            DatagramEvent::ConnectionEvent(handle, event) => self.pass(handle, event, from, bytes),
             DatagramEvent::Response(transmit) => self.socket.respond(&transmit, &response),
         }
         None
@@ -164,10 +183,13 @@ impl QuicEndpoint {
         links.iter().filter_map(Weak::upgrade).find(|link| link.number() == number)
     }
 
-    fn pass(&self, handle: ConnectionHandle, event: ConnectionEvent, from: SocketAddr, bytes: usize) {
+    fn pass(&self, handle: ConnectionHandle, event: ConnectionEvent, from: SocketAddr, bytes: &[u8]) {
         let link = self.links.borrow().get(handle.0).and_then(Weak::upgrade);
         if let Some(link) = link {
-            link.take(event, from, bytes);
+            if link.is_handshaking() && self.keys.worker_of(bytes).is_some() {
+                link.note_reached();
+            }
+            link.take(event, from, bytes.len());
         }
     }
 
@@ -193,6 +215,7 @@ impl QuicEndpoint {
             }
         };
         let now = clock::std(clock::now());
+        self.socket.at(incoming.local_ip());
         let accepted = self.socket.protocol.borrow_mut().accept(incoming, now, &mut response, Some(config));
         match accepted {
             Ok((handle, connection)) => {
@@ -208,7 +231,7 @@ impl QuicEndpoint {
                 if let Some(transmit) = &error.response {
                     self.socket.respond(transmit, &response);
                 }
-                Err(Refused::Broken)
+                Err(refused(&error.cause))
             }
         }
     }

@@ -5,9 +5,10 @@
 
 use std::fmt;
 use std::io;
+use std::mem;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quinn_proto::EcnCodepoint;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -62,15 +63,62 @@ impl EarlierProcess {
 
     /// Whether it has ended.
     pub(super) fn is_gone(&self) -> bool {
-        let mut polled = [PollFd::new(&self.socket, PollFlags::empty())];
-        let polls = rustix::event::poll(&mut polled, Some(&Timespec::default()));
-        polls.is_ok() && polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
+        has_hung_up(&self.socket)
     }
 
     /// Gives it a datagram that has come to the socket at `local`; `false` when it is lost, as datagrams may be.
     pub(super) fn send(&self, datagram: HandedDatagram<'_>, local: SocketAddr) -> bool {
         let message = encoded(datagram, local);
         rustix::net::send(&self.socket, &message, SendFlags::DONTWAIT | SendFlags::NOSIGNAL).is_ok()
+    }
+}
+
+/// Whether the other end of a socket is closed.
+fn has_hung_up(socket: &OwnedFd) -> bool {
+    let mut polled = [PollFd::new(socket, PollFlags::empty())];
+    let polls = rustix::event::poll(&mut polled, Some(&Timespec::default()));
+    polls.is_ok() && polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
+}
+
+/// The process behind this one, from when it is offered everything.
+#[derive(Debug, Default)]
+pub(crate) struct NextProcess(Mutex<NextState>);
+
+/// How far it has come.
+#[derive(Debug, Default)]
+enum NextState {
+    #[default]
+    None,
+    /// It may receive already; should it end instead of that, the other end of this is closed.
+    Offered(OwnedFd),
+    Receives,
+}
+
+impl NextProcess {
+    fn state(&self) -> MutexGuard<'_, NextState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// There may be one from now on, from which datagrams come on `ours`.
+    pub(crate) fn offer(&self, ours: OwnedFd) {
+        *self.state() = NextState::Offered(ours);
+    }
+
+    /// It receives from now on; where datagrams come from it.
+    pub(crate) fn receives(&self) -> Option<OwnedFd> {
+        match mem::replace(&mut *self.state(), NextState::Receives) {
+            NextState::Offered(ours) => Some(ours),
+            NextState::None | NextState::Receives => None,
+        }
+    }
+
+    /// Whether it may have connections.
+    pub(super) fn is_there(&self) -> bool {
+        match &*self.state() {
+            NextState::None => false,
+            NextState::Offered(ours) => !has_hung_up(ours),
+            NextState::Receives => true,
+        }
     }
 }
 
@@ -198,6 +246,20 @@ mod tests {
         assert!(!process.is_gone());
         drop(ours);
         assert!(process.is_gone());
+    }
+
+    #[test]
+    fn a_next_process_that_ends_at_once_is_none() {
+        let next = NextProcess::default();
+        assert!(!next.is_there());
+        let (theirs, ours) = pair().unwrap();
+        next.offer(ours);
+        assert!(next.is_there());
+        drop(theirs);
+        assert!(!next.is_there());
+        let (_theirs, ours) = pair().unwrap();
+        next.offer(ours);
+        assert!(next.receives().is_some() && next.is_there());
     }
 
     #[test]

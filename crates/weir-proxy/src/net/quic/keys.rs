@@ -9,9 +9,11 @@ use std::time::Duration;
 use aws_lc_rs::{hkdf, hmac, rand};
 use quinn_proto::ValidationTokenConfig;
 use quinn_proto::crypto::HandshakeTokenKey;
+use weir_config::Http3Key;
 
 use super::connection_ids::IdKey;
-use super::forwarding::EarlierProcess;
+use super::forwarding::{EarlierProcess, NextProcess};
+use super::shared_keys::{QuicTokenKeys, SharedKeys};
 use super::used_tokens::UsedTokens;
 
 /// Bytes that all keys are made of.
@@ -25,10 +27,13 @@ const TOKEN_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 #[derive(Clone)]
 pub struct QuicKeys {
     pub(super) ids: IdKey,
+    workers: usize,
     pub(super) resets: Arc<hmac::Key>,
-    tokens: Arc<hkdf::Prk>,
+    tokens: Arc<dyn HandshakeTokenKey>,
     used_tokens: Arc<UsedTokens>,
     earlier: Arc<[EarlierProcess]>,
+    pub(super) shared: Option<Arc<SharedKeys>>,
+    next: Arc<NextProcess>,
 }
 
 impl fmt::Debug for QuicKeys {
@@ -38,11 +43,16 @@ impl fmt::Debug for QuicKeys {
 }
 
 impl QuicKeys {
-    /// New ones, of another generation than those of `earlier`: processes that have connections still, by what they have handed over.
+    /// Those of a process with so many workers, of another generation than those of `earlier`: processes that have connections still, by what they
+    /// have handed over. Some follow from `files`, where there are any; all others are random.
     ///
     /// # Errors
     /// When the system gives no random numbers.
-    pub(crate) fn random(earlier: Vec<(Vec<u8>, OwnedFd)>) -> Result<Self, rustls::Error> {
+    pub(crate) fn new(
+        workers: usize,
+        files: &[Arc<Http3Key>],
+        earlier: Vec<(Vec<u8>, OwnedFd)>,
+    ) -> Result<Self, rustls::Error> {
         let earlier: Arc<[EarlierProcess]> = earlier
             .into_iter()
             .filter_map(|(ids, socket)| Some(EarlierProcess { ids: IdKey::from_bytes(&ids)?, socket }))
@@ -57,19 +67,30 @@ impl QuicKeys {
         let master = hkdf::Salt::new(hkdf::HKDF_SHA256, b"weir quic").extract(&secret);
         let key = hmac::Key::new(hmac::HMAC_SHA256, &secret);
         let derived = |purpose: &[u8]| hmac::sign(&key, purpose);
-        let ids = derived(b"connection ids").as_ref().first_chunk().copied().unwrap_or_default();
+        let shared = SharedKeys::of_files(files).map(Arc::new);
+        let ids = match &shared {
+            Some(shared) => shared.ids(),
+            None => derived(b"connection ids").as_ref().first_chunk().copied().unwrap_or_default(),
+        };
+        let tokens: Arc<dyn HandshakeTokenKey> = match &shared {
+            Some(shared) => Arc::new(QuicTokenKeys { own: master, shared: Arc::clone(shared) }),
+            None => Arc::new(master),
+        };
         Ok(Self {
             ids: IdKey::new(ids, generation),
+            workers,
             resets: Arc::new(hmac::Key::new(hmac::HMAC_SHA256, derived(b"resets").as_ref())),
-            tokens: Arc::new(master),
+            tokens,
             used_tokens: Arc::new(UsedTokens::new()),
             earlier,
+            shared,
+            next: Arc::default(),
         })
     }
 
     /// The key of tokens by which clients prove their address.
     pub(crate) fn tokens(&self) -> Arc<dyn HandshakeTokenKey> {
-        Arc::clone(&self.tokens) as _
+        Arc::clone(&self.tokens)
     }
 
     /// Gives clients tokens by which they prove their address with the first packet of their next connection.
@@ -97,6 +118,20 @@ impl QuicKeys {
 
     /// The worker whose connection a datagram is for; `None` where no connection of this process has such an ID.
     pub(crate) fn worker_of(&self, datagram: &[u8]) -> Option<usize> {
-        self.ids.worker_of(super::connection_ids::destination(datagram)?)
+        let worker = self.ids.worker_of(super::connection_ids::destination(datagram)?);
+        // Another node with the same file may have more, and the same generation.
+        worker.filter(|worker| *worker < self.workers)
+    }
+
+    /// Whether a packet for a connection that is not known here is answered by a stateless reset: if it was one of this process, or of a node with
+    /// the same file. Not while there is a next process, which has connections of its own.
+    pub(super) fn may_reset(&self, id: &[u8]) -> bool {
+        let is_shared = || self.shared.as_ref().is_some_and(|shared| shared.has(id));
+        self.ids.worker_of(id).is_some() || (is_shared() && !self.next.is_there())
+    }
+
+    /// The process behind this one, if there is one.
+    pub(crate) fn next_process(&self) -> &NextProcess {
+        &self.next
     }
 }

@@ -53,6 +53,8 @@ pub(crate) struct QuicLink {
     /// The client, if it had proven its address before the handshake.
     proven: Option<ClientKey>,
     is_handshaking: Cell<bool>,
+    /// Whether the client has used an ID that only a packet to its address has told.
+    is_reached: Cell<bool>,
     is_drained: Cell<bool>,
     /// Whether the client has been sent the end.
     is_told: Cell<bool>,
@@ -91,6 +93,7 @@ impl QuicLink {
             paths: RefCell::new(paths),
             proven,
             is_handshaking: Cell::new(true),
+            is_reached: Cell::new(proven.is_some()),
             is_drained: Cell::new(false),
             is_told: Cell::new(false),
             is_left: Cell::new(false),
@@ -245,6 +248,7 @@ impl QuicLink {
     fn tell(&self, connection: &mut Connection) {
         while let Some(event) = connection.poll_endpoint_events() {
             self.is_drained.set(self.is_drained.get() || event.is_drained());
+            self.socket.at(connection.local_ip());
             if let Some(answer) = self.socket.hear(self.handle, event) {
                 connection.handle_event(answer);
             }
@@ -268,6 +272,20 @@ impl QuicLink {
     /// Whether the client is at its address, although its handshake may not be over. Otherwise that may be the address of another.
     pub(crate) fn is_proven(&self) -> bool {
         self.proven.is_some() || !self.is_handshaking()
+    }
+
+    pub(super) fn note_reached(&self) {
+        self.is_reached.set(true);
+    }
+
+    /// Whether packets to the address of the client have reached it: it has used an ID of ours since (RFC 9000 section 8.1).
+    pub(crate) fn is_reached(&self) -> bool {
+        self.is_reached.get()
+    }
+
+    /// Has the client send a packet, even if it has nothing to say.
+    pub(crate) fn prompt(&self) {
+        self.connection.borrow_mut().ping();
     }
 
     /// Whether requests of the client are read before its handshake is over (0-RTT).

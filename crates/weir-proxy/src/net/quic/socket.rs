@@ -2,9 +2,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use quinn_proto::{
     ConnectionEvent, ConnectionHandle, Endpoint, EndpointConfig, EndpointEvent, ServerConfig, Transmit,
@@ -15,6 +17,7 @@ use weir_observe::DatagramShard;
 use super::connection_ids::WorkerIds;
 use super::handshakes::OpenHandshakes;
 use super::keys::QuicKeys;
+use super::shared_keys::ResetKey;
 use super::udp::{ReceiveRoom, SEND_BYTES_MAX, UdpSocket};
 
 /// The version that is spoken (RFC 9000 section 15).
@@ -30,6 +33,8 @@ const ENDINGS_MAX: u32 = 64;
 pub(super) struct QuicSocket {
     pub(super) udp: UdpSocket,
     pub(super) protocol: RefCell<Endpoint>,
+    /// The key of resets that other nodes make as well.
+    resets: Option<Arc<ResetKey>>,
     /// Connections whose handshake is not over.
     pub(super) handshakes: RefCell<OpenHandshakes>,
     /// Connections that are over, and answer until their clients know it.
@@ -52,15 +57,24 @@ impl QuicSocket {
         counters: Arc<DatagramShard>,
     ) -> io::Result<Self> {
         let udp = UdpSocket::open(socket)?;
-        let (key, worker) = (keys.ids, worker as u8);
-        let mut settings = EndpointConfig::new(Arc::clone(&keys.resets) as _);
-        settings.cid_generator(move || Box::new(WorkerIds { key, worker }));
+        let resets = keys.shared.as_ref().map(|shared| Arc::new(ResetKey::new(shared)));
+        let mut settings = match &resets {
+            Some(resets) => EndpointConfig::new(Arc::clone(resets) as _),
+            None => EndpointConfig::new(Arc::clone(&keys.resets) as _),
+        };
+        if resets.is_some() {
+            // All clients of a node that is gone come at once, and each is to know that.
+            settings.min_reset_interval(Duration::ZERO);
+        }
+        let (keys, worker) = (keys.clone(), worker as u8);
+        settings.cid_generator(move || Box::new(WorkerIds { keys: keys.clone(), worker }));
         settings.supported_versions(vec![VERSION_1]);
         settings.max_udp_payload_size(PACKET_BYTES_MAX).map_err(io::Error::other)?;
         let protocol = Endpoint::new(Arc::new(settings), Some(config), !udp.may_fragment(), None);
         Ok(Self {
             udp,
             protocol: RefCell::new(protocol),
+            resets,
             handshakes: RefCell::default(),
             endings: Cell::new(0),
             counters,
@@ -82,6 +96,13 @@ impl QuicSocket {
             self.blocked.borrow_mut().drain(..).for_each(Waker::wake);
         }
         self.udp.poll_receive(cx, room)
+    }
+
+    /// Makes resets for an address from now on.
+    pub(super) fn at(&self, local: Option<IpAddr>) {
+        if let Some(resets) = &self.resets {
+            resets.at(local.unwrap_or(self.udp.local().ip()).to_canonical());
+        }
     }
 
     /// Receives nothing more.

@@ -18,6 +18,9 @@ use rustls::quic::{Connection, KeyChange, Secrets, ServerConnection, Version};
 use rustls::server::{ProducesTickets, StoresServerSessions};
 use rustls::{ServerConfig, crypto::aws_lc_rs};
 
+use super::held_hello::{HeldHello, ReadHello};
+use crate::net::tls::certificates::Certificates;
+
 /// The name of HTTP/3 in handshakes (RFC 9114 section 3.1).
 const PROTOCOL: &[u8] = b"h3";
 
@@ -26,6 +29,8 @@ pub(crate) struct QuicTls {
     config: Arc<ServerConfig>,
     /// The keys of the first packets, which any observer has.
     first: Arc<QuicServerConfig>,
+    /// Those for which handshakes may wait.
+    certificates: Arc<Certificates>,
 }
 
 /// What is known of a handshake.
@@ -36,6 +41,8 @@ pub(crate) struct HandshakeFacts {
     pub(crate) is_resumed: bool,
     /// Why it has failed.
     pub(crate) error: Option<rustls::Error>,
+    /// The first message, if it waits for a certificate.
+    pub(crate) held: Option<Arc<HeldHello>>,
 }
 
 impl QuicTls {
@@ -46,6 +53,7 @@ impl QuicTls {
     /// When it has no cipher suite for the first packets.
     pub(crate) fn new(
         config: &ServerConfig,
+        certificates: &Arc<Certificates>,
         early_sessions: Option<Arc<dyn StoresServerSessions>>,
     ) -> Result<Self, rustls::Error> {
         let mut config = config.clone();
@@ -62,7 +70,8 @@ impl QuicTls {
         let config = Arc::new(config);
         let unfit = || rustls::Error::General("no cipher suite for first packets".to_owned());
         let first = suite.and_then(|suite| QuicServerConfig::with_initial(Arc::clone(&config), suite).ok());
-        Ok(Self { config, first: Arc::new(first.ok_or_else(unfit)?) })
+        let first = Arc::new(first.ok_or_else(unfit)?);
+        Ok(Self { config, first, certificates: Arc::clone(certificates) })
     }
 }
 
@@ -109,7 +118,8 @@ impl crypto::ServerConfig for QuicTls {
             Ok(tls) => Handshake::Going(Box::new(Connection::Server(tls))),
             Err(error) => Handshake::Failed(error),
         };
-        Box::new(QuicSession { tls: self, version, handshake, next: None, told: false, error: None })
+        let hello = ReadHello::new(&self.certificates).map(Box::new);
+        Box::new(QuicSession { tls: self, version, handshake, hello, next: None, told: false, error: None })
     }
 }
 
@@ -118,6 +128,8 @@ struct QuicSession {
     tls: Arc<QuicTls>,
     version: u32,
     handshake: Handshake,
+    /// The first message, as long as TLS has not got it.
+    hello: Option<Box<ReadHello>>,
     next: Option<Secrets>,
     /// Whether it was told that the name of the server is known.
     told: bool,
@@ -176,6 +188,7 @@ fn facts(tls: &Connection) -> HandshakeFacts {
         cipher_suite: tls.negotiated_cipher_suite().map(|suite| suite.suite()),
         is_resumed: tls.handshake_kind() == Some(HandshakeKind::Resumed),
         error: None,
+        held: None,
     }
 }
 
@@ -202,6 +215,7 @@ impl crypto::Session for QuicSession {
     fn handshake_data(&self) -> Option<Box<dyn Any>> {
         let mut facts = self.handshake.facts();
         facts.error = self.error.clone().or(facts.error);
+        facts.held = self.hello.as_ref().and_then(|hello| hello.held.clone());
         Some(Box::new(facts))
     }
 
@@ -227,6 +241,11 @@ impl crypto::Session for QuicSession {
     }
 
     fn read_handshake(&mut self, bytes: &[u8]) -> Result<bool, TransportError> {
+        if self.hello.as_mut().is_some_and(|hello| !hello.take(bytes)) {
+            return Ok(false);
+        }
+        let hello = self.hello.take().map(|hello| hello.into_bytes());
+        let bytes = hello.as_deref().unwrap_or(bytes);
         let tls = match &mut self.handshake {
             Handshake::Going(tls) => tls,
             Handshake::Failed(_) => return Err(TransportErrorCode::INTERNAL_ERROR.into()),
@@ -253,7 +272,16 @@ impl crypto::Session for QuicSession {
     }
 
     fn write_handshake(&mut self, out: &mut Vec<u8>) -> Option<Keys> {
+        let released = match &mut self.hello {
+            None => None,
+            Some(hello) => Some(hello.released()?),
+        };
         let tls = self.handshake.going_mut()?;
+        if let Some(hello) = released {
+            self.hello = None;
+            // Nothing is written then; who has released it looks at the error.
+            self.error = tls.read_hs(&hello).err();
+        }
         let before = out.len();
         let Some(change) = tls.write_hs(out) else {
             if out.len() == before && !tls.is_handshaking() {

@@ -365,6 +365,14 @@ impl ListenerIssued {
         self.issued.changed.notified()
     }
 
+    /// Whether there is no certificate yet for a name in lower case that may have one. Orders nothing.
+    pub(crate) fn may_come(&self, name: &str) -> bool {
+        let is_own = |host: &str| self.config.hosts.iter().any(|own| **own == *host);
+        let is_named = || is_own(name) || wildcard_of(name).is_some_and(|pattern| is_own(&pattern));
+        let is_on_demand = || is_host_name(name) && self.config.is_on_demand(name);
+        self.find(name).is_none() && (is_named() || is_on_demand())
+    }
+
     /// What there is for a name in lower case. A name that may be had on demand is ordered.
     pub(crate) fn look(&self, name: &str) -> NamedCertificate {
         if self.find(name).is_some_and(|issued| {

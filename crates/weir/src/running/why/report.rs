@@ -100,7 +100,11 @@ fn what_came_in(page: &mut ReportText, exchange: &Value) {
     } else {
         format!(", through the trusted proxy {peer}")
     };
-    let tls = if exchange["tls"] == true { " with TLS" } else { "" };
+    let tls = match (exchange["transport"].as_str(), exchange["tls"] == true) {
+        (Some("quic"), _) => " over QUIC (HTTP/3)",
+        (_, true) => " with TLS",
+        (_, false) => "",
+    };
     page.line("client", &format!("{client}{through}, on listener {}{tls}", named(&exchange["listener"])));
     if !exchange["trace_id"].is_null() {
         page.line("trace", &shown(&exchange["trace_id"]));

@@ -34,6 +34,14 @@ const RETRIED: &str = r#"{
 }"#;
 
 #[test]
+fn a_client_of_http3_is_said_to_be_one() {
+    let mut exchange = retried();
+    exchange["transport"] = json!("quic");
+    let report = reports(&json!({ "exchanges": [exchange] }));
+    assert!(report.contains("on listener web over QUIC (HTTP/3)\n"), "{report}");
+}
+
+#[test]
 fn a_report_follows_the_order_of_events() {
     let expected = "\
 exchange   an-id (0-7), at 2026-11-22T10:00:00.000000Z, took 3.250 ms

@@ -35,6 +35,9 @@ const REQUEST_CANCELLED: u32 = 0x10c;
 /// How often the tasks of a connection have their turn until what was written is sent: more than there are.
 const TURNS: usize = 16;
 
+/// The host that clients ask for.
+const NAME: &str = "a.test";
+
 /// A connection.
 pub(crate) struct Http3Client {
     runtime: Runtime,
@@ -104,7 +107,20 @@ impl Http3Client {
         tls: rustls::ClientConfig,
         transport: TransportConfig,
     ) -> Result<Self, quinn::ConnectionError> {
-        Self::begin(to, tls, transport, (None, false))
+        Self::begin((to, NAME), tls, transport, (None, false))
+            .map(|client| client.expect("a full handshake can always begin"))
+    }
+
+    /// The same, asking for another host.
+    ///
+    /// # Errors
+    /// Why there is no connection.
+    pub(crate) fn try_connect_as(
+        to: SocketAddr,
+        tls: rustls::ClientConfig,
+        name: &str,
+    ) -> Result<Self, quinn::ConnectionError> {
+        Self::begin((to, name), tls, TransportConfig::default(), (None, false))
             .map(|client| client.expect("a full handshake can always begin"))
     }
 
@@ -112,15 +128,19 @@ impl Http3Client {
     pub(crate) fn connect_early(to: SocketAddr, known: &KnownClient) -> Option<Self> {
         let mut tls = known.tls.clone();
         tls.enable_early_data = true;
-        Self::begin(to, tls, TransportConfig::default(), (Some(&known.tokens), true))
+        Self::begin((to, NAME), tls, TransportConfig::default(), (Some(&known.tokens), true))
             .expect("it begins at once")
     }
 
     /// A client that has been there, with a request that was answered.
     pub(crate) fn get_known(to: SocketAddr, authority: &CertificateAuthority) -> KnownClient {
         let known = KnownClient { tls: authority.client(), tokens: Arc::new(TokenMemoryCache::default()) };
-        let first =
-            Self::begin(to, known.tls.clone(), TransportConfig::default(), (Some(&known.tokens), false));
+        let first = Self::begin(
+            (to, NAME),
+            known.tls.clone(),
+            TransportConfig::default(),
+            (Some(&known.tokens), false),
+        );
         let mut first = first.ok().flatten().expect("there is HTTP/3");
         assert_eq!(first.get("/first").status, 200);
         first.leave();
@@ -128,7 +148,7 @@ impl Http3Client {
     }
 
     fn begin(
-        to: SocketAddr,
+        (to, name): (SocketAddr, &str),
         tls: rustls::ClientConfig,
         transport: TransportConfig,
         (tokens, is_early): (Option<&Arc<TokenMemoryCache>>, bool),
@@ -141,7 +161,7 @@ impl Http3Client {
         }
         let (endpoint, connection) = runtime.block_on(async {
             let endpoint = Endpoint::client((Ipv4Addr::LOCALHOST, 0).into()).expect("loopback has a port");
-            let connecting = endpoint.connect_with(config, to, "a.test").expect("the name is sound");
+            let connecting = endpoint.connect_with(config, to, name).expect("the name is sound");
             let connection = match is_early {
                 true => connecting.into_0rtt().ok().map(|(connection, _)| connection),
                 false => Some(connecting.await?),
@@ -410,6 +430,12 @@ impl Http3Client {
         self.close_code()
     }
 
+    /// Why the connection ends, without anything that the client says.
+    pub(crate) fn end(&self) -> quinn::ConnectionError {
+        let closed = async { tokio::time::timeout(WATCHDOG, self.connection.closed()).await };
+        self.runtime.block_on(closed).expect("the connection ends")
+    }
+
     /// With which code the server closes the connection.
     fn close_code(&self) -> u64 {
         let closed = async { tokio::time::timeout(WATCHDOG, self.connection.closed()).await };
@@ -444,6 +470,17 @@ pub(crate) struct HeldHandshakes {
 impl HeldHandshakes {
     /// Begins so many, from an address that no other client has.
     pub(crate) fn begin(to: SocketAddr, authority: &CertificateAuthority, count: usize) -> Self {
+        Self::begin_with(to, &client_config(authority.client(), TransportConfig::default()), count)
+    }
+
+    /// Begins that of a client that has been there.
+    pub(crate) fn begin_known(to: SocketAddr, known: &KnownClient) -> Self {
+        let mut config = client_config(known.tls.clone(), TransportConfig::default());
+        config.token_store(Arc::clone(&known.tokens) as _);
+        Self::begin_with(to, &config, 1)
+    }
+
+    fn begin_with(to: SocketAddr, config: &ClientConfig, count: usize) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.expect("a runtime can be made");
         let entered = runtime.enter();
@@ -452,7 +489,6 @@ impl HeldHandshakes {
         let (socket, settings) = (Arc::new(RetryOnly(socket)), EndpointConfig::default());
         let endpoint = Endpoint::new_with_abstract_socket(settings, None, socket, Arc::new(TokioRuntime));
         let endpoint = endpoint.expect("the socket is sound");
-        let config = client_config(authority.client(), TransportConfig::default());
         for _ in 0..count {
             let connecting = endpoint.connect_with(config.clone(), to, "a.test").expect("the name is sound");
             runtime.spawn(connecting);

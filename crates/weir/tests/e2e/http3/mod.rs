@@ -8,6 +8,7 @@ mod features;
 mod certificates;
 mod connections;
 mod surviving;
+mod pair;
 mod early;
 mod early_features;
 mod moving_bodies;

@@ -24,6 +24,7 @@ use crate::net::tls::issued::CHALLENGE_PROTOCOL;
 use crate::net::tls::records::Records;
 use crate::net::tls::server_config::TlsServerConfig;
 use crate::net::tls::session::TlsSession;
+use crate::state::tracing::recorder::ClientTransport;
 
 /// The content type of the first record of a handshake (RFC 8446 section 5.1).
 const HANDSHAKE: u8 = 0x16;
@@ -167,6 +168,7 @@ async fn shake(conn: &mut ByteConnection, server_config: &TlsServerConfig) -> Re
     records.client_certificate = client_certificate(conn, &records, server_config)?;
     conn.transport.connection.tls = Some(records);
     conn.client.is_tls = true;
+    conn.client.transport = ClientTransport::Tls;
     Ok(())
 }
 

@@ -15,6 +15,7 @@ use crate::downstream::stream_driver::{EndReason, StreamEnd};
 use crate::downstream::transport::Close;
 use crate::net::timing::deadline::Cut;
 use crate::state::connections::connection_list::{ConnectionQuery, ConnectionQueryMessage};
+use crate::state::tracing::recorder::ClientTransport;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -264,7 +265,7 @@ fn an_operator_ends_a_connection_during_a_response() {
         rig.worker.connection_list.query_all(&rig.worker.timers, message).await;
         let found = found.await.expect("it is answered");
         assert_eq!(found.connections.len(), 1, "the connection, which takes its stream along");
-        assert!(found.connections[0].is_tls && found.connections[0].requests == 1);
+        assert!(found.connections[0].transport == ClientTransport::Tls && found.connections[0].requests == 1);
         rig.settle().await;
         assert!(!stream.is_whole() && stream.end.get() == Some(StreamEnd::Aborted));
         assert!(wire.is_dropped.get());

@@ -11,6 +11,7 @@ use crate::downstream::transport::{Close, Transport, TransportFacts};
 use crate::exchange::exchange_state::client::Client;
 use crate::exchange::exchange_state::client_end::ClientEnd;
 use crate::net::tls::facts::{OwnedTlsFacts, TlsFacts};
+use crate::state::tracing::recorder::ClientTransport;
 
 /// The address that clients have connected to.
 pub(super) const LOCAL: ([u8; 4], u16) = ([192, 0, 2, 100], 443);
@@ -35,12 +36,10 @@ pub(super) struct MemoryTransport {
 impl Transport for MemoryTransport {
     type Carrier = Rc<Wire>;
 
+    const AT_FIRST: ClientTransport = ClientTransport::Tls;
+
     fn open(carrier: Rc<Wire>) -> Self {
         Self { wire: carrier }
-    }
-
-    fn is_encrypted(&self) -> bool {
-        true
     }
 
     fn local_address(&self) -> Option<SocketAddr> {

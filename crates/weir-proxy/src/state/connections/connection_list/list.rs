@@ -222,6 +222,7 @@ mod tests {
     use crate::net::clock;
     use crate::net::peer::Peer;
     use crate::state::connections::connection_list::ConnectionId;
+    use crate::state::tracing::recorder::ClientTransport;
 
     fn info(number: u64) -> ConnectionInfo {
         let now = clock::now();
@@ -235,7 +236,7 @@ mod tests {
             listener: "web".into(),
             peer: Peer::Unix,
             sender: None,
-            is_tls: false,
+            transport: ClientTransport::Tcp,
             requests: 0,
             recorded: None,
         }

@@ -20,7 +20,7 @@ pub use crate::state::connection_id::ConnectionId;
 use crate::state::datagrams::TraceOrder;
 use crate::state::routes::access::KeyFetch;
 use crate::state::tracing::recorder;
-use crate::state::tracing::recorder::RecordedExchange;
+use crate::state::tracing::recorder::{ClientTransport, RecordedExchange};
 pub(crate) use list::ConnectionList;
 pub(crate) use query::ConnectionFacts;
 pub use query::{ConnectionQuery, ConnectionQueryMessage, FoundOnWorker};
@@ -48,8 +48,8 @@ pub struct ConnectionInfo {
     pub peer: Peer,
     /// The peer of the connection, if it is a proxy that has named the client.
     pub sender: Option<Peer>,
-    /// Whether the client uses TLS.
-    pub is_tls: bool,
+    /// What carries it.
+    pub transport: ClientTransport,
     /// Requests that have come on it.
     pub requests: u64,
     /// Its exchange so far.

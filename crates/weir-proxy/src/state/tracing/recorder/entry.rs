@@ -58,8 +58,8 @@ pub struct Entry {
     pub status: u16,
     /// What kind of exchange it was.
     pub kind: EntryKind,
-    /// Whether the client used TLS.
-    pub is_tls: bool,
+    /// What carried the client's bytes.
+    pub transport: ClientTransport,
     /// Whether the connection of the client went on.
     pub client_stays: bool,
     /// The party that ended a tunnel, or its direction of it first.
@@ -76,6 +76,43 @@ pub struct Entry {
     pub trace_id: [u8; 16],
     /// Method, path, host and request id.
     pub words: Words,
+}
+
+/// What carries the bytes of a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClientTransport {
+    /// TCP, or a Unix socket.
+    Tcp,
+    /// TLS over TCP.
+    Tls,
+    /// QUIC, and HTTP/3 over it.
+    Quic,
+}
+
+impl ClientTransport {
+    /// The name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Tls => "tls",
+            Self::Quic => "quic",
+        }
+    }
+
+    /// Whether it is encrypted.
+    pub const fn is_encrypted(self) -> bool {
+        !matches!(self, Self::Tcp)
+    }
+}
+
+/// A client connection on which there was no exchange.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct UnusedConnection {
+    pub(crate) peer: Peer,
+    pub(crate) transport: ClientTransport,
+    /// Its number among those of the worker, from 1; 0 for one that was refused before it was one.
+    pub(crate) number: u64,
+    pub(crate) opened_at: Instant,
 }
 
 /// What kind of exchange it was.
@@ -116,7 +153,7 @@ impl Entry {
             queue_position: 0,
             status: 0,
             kind: EntryKind::Request,
-            is_tls: false,
+            transport: ClientTransport::Tcp,
             client_stays: false,
             ended_by: None,
             kept: None,

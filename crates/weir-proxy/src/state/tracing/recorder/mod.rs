@@ -13,11 +13,11 @@ use std::cell::RefCell;
 
 use weir_observe::Failure;
 
-use crate::net::clock::{self, Instant};
-use crate::net::peer::Peer;
+use crate::net::clock;
 pub(crate) use attempt_trace::AttemptTrace;
 pub use attempt_trace::{ATTEMPTS_KEPT, Decision, TracedAttempt};
-pub use entry::{Entry, EntryKind, NONE, RecordedExchange};
+pub(crate) use entry::UnusedConnection;
+pub use entry::{ClientTransport, Entry, EntryKind, NONE, RecordedExchange};
 pub use query::{ExchangeFilter, RecordedPlace, RecorderQuery, RecorderQueryMessage};
 use ring::Ring;
 use words::PackedWords;
@@ -97,11 +97,9 @@ impl Recorder {
     pub(crate) fn record_connection(
         &self,
         failure: Failure,
-        peer: Peer,
-        connection: u64,
+        connection: UnusedConnection,
         generation: u64,
         listener: usize,
-        opened_at: Instant,
     ) {
         let Ok(mut rings) = self.0.try_borrow_mut() else { return };
         let Rings { number, failures, blank, .. } = &mut *rings;
@@ -110,12 +108,13 @@ impl Recorder {
         *slot = *blank;
         slot.entry = Entry {
             number: *number,
-            connection,
-            began: opened_at,
+            connection: connection.number,
+            began: connection.opened_at,
             ended: clock::now(),
             generation,
             listener: listener as u32,
-            peer,
+            peer: connection.peer,
+            transport: connection.transport,
             failure: Some(failure),
             kind: EntryKind::NoRequest,
             ..blank.entry

@@ -1,11 +1,18 @@
 //! Every kind of failure is kept and explained, by the id that its client got or by its number in the list.
 
 use super::{assert_reported, failed, failures, get, weir, why};
+use crate::harness::http3::Http3Client;
 use crate::harness::scripts::gated;
-use crate::harness::tls::ECDSA;
+use crate::harness::tls::{ECDSA, WEB_TLS};
 use crate::harness::{
-    CLOSED_PORT, CertificateAuthority, Client, Gate, Origin, Weir, eventually, origin::ok, temporary_folder,
+    CLOSED_PORT, CertificateAuthority, Client, Gate, Origin, Weir, config_with, eventually, origin::ok,
+    temporary_folder,
 };
+
+/// RFC 9114 section 8.1.
+const H3_EXCESSIVE_LOAD: u64 = 0x107;
+
+const HTTP3: &str = "listener.web.http3 = {}\nlistener.web.tls.unknown_names = \"refused\"\n";
 
 #[test]
 fn a_server_that_is_not_there() {
@@ -212,6 +219,28 @@ fn a_handshake_that_fails() {
             "failure    tls-handshake-failed: phase tls, party client",
         ],
     );
+}
+
+#[test]
+fn what_fails_over_http3_says_so() {
+    let authority = CertificateAuthority::new();
+    let text = config_with(&[format!("\"{CLOSED_PORT}\"")], &format!("{WEB_TLS}{HTTP3}"));
+    let weir = Weir::start_in(authority.folder_for_web(), &text);
+    let mut client = Http3Client::connect(weir.web(), &authority);
+    assert_eq!(client.get("/page").status, 502);
+    let number = failed(&weir, "connect-refused");
+    let parts =
+        ["request    GET /page for a.test\n", "on listener web over QUIC (HTTP/3)\n", "connect-refused"];
+    assert_reported(&why(&weir, &number), &parts);
+    // Of a connection that has broken a rule, and of one without a handshake.
+    assert_eq!(client.open_without_type(2000, drop), H3_EXCESSIVE_LOAD);
+    let kept = failures(&weir);
+    assert_eq!(kept[0]["kind"], "no-request", "{kept:?}");
+    let report = why(&weir, kept[0]["number"].as_str().expect("it has a number"));
+    assert_reported(&report, &["no request on this connection", "on listener web over QUIC (HTTP/3)\n"]);
+    assert!(Http3Client::try_connect_as(weir.web(), authority.client(), "other.test").is_err());
+    let report = why(&weir, &failed(&weir, "tls-unrecognized-name"));
+    assert_reported(&report, &["on listener web over QUIC (HTTP/3)\n", "phase tls, party client"]);
 }
 
 #[test]

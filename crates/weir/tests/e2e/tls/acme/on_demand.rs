@@ -2,9 +2,60 @@
 
 use super::config;
 use super::scripted::{Misbehaviour, ScriptedAuthority};
+use crate::harness::http3::{HeldHandshakes, Http3Client};
 use crate::harness::origin::{ok, status};
 use crate::harness::tls::{connect, try_connect};
-use crate::harness::{Origin, Weir, eventually, temporary_folder};
+use crate::harness::{CertificateAuthority, Gate, Origin, Weir, eventually, temporary_folder};
+
+/// Before the certificate is ordered, the client has proven its address; the order of `a.test` would be that of one that has not.
+#[test]
+fn a_handshake_of_http3_waits_for_its_certificate() {
+    let (origin, authority, store) =
+        (Origin::serving("hello"), ScriptedAuthority::start(Misbehaviour::default()), temporary_folder());
+    let gate = Gate::new();
+    let asked = {
+        let gate = gate.clone();
+        Origin::start(move |connection| {
+            loop {
+                let is_good = connection.request()?.target().ends_with("good.shops.test");
+                gate.wait("the host is permitted");
+                connection.send(if is_good { ok("yes") } else { status(404) })?;
+            }
+        })
+    };
+    let keys = format!(
+        "on_demand = [\"*.shops.test\", \"a.test\"]\nwait = \"10s\"\non_demand_ask = \"http://{}/\"",
+        asked.address()
+    );
+    let text =
+        format!("{}\nlistener.web.http3 = {{}}\n", config(&origin, &authority.keys(store.path(), &keys)));
+    let weir = Weir::start(&text);
+    let _unproven = HeldHandshakes::begin(weir.web(), &CertificateAuthority::new(), 3);
+    eventually("their packets have come", || {
+        weir.metrics().sum("weir_worker_datagrams_total", &["direction=\"in\""]) > 2.5
+    });
+    let (to, tls) = (weir.web(), authority.client());
+    let client = std::thread::spawn(move || {
+        let mut client =
+            Http3Client::try_connect_as(to, tls, "good.shops.test").expect("it has a certificate");
+        let request = http::Request::builder().uri("https://good.shops.test/");
+        let pending = client.send_with(request, b"");
+        client.response(pending).text()
+    });
+    asked.wait_for_requests(1);
+    gate.open();
+    assert_eq!(client.join().expect("the client got its response"), "hello");
+    assert_eq!(authority.ordered(), ["good.shops.test"]);
+    let refused = |name| Http3Client::try_connect_as(weir.web(), authority.client(), name).is_err();
+    assert!(refused("bad.shops.test") && refused("b.example.test"));
+    weir.line(&["a client of HTTP/3 was rejected", "bad.shops.test"]);
+    for reason in ["tls-certificate-pending", "tls-unrecognized-name"] {
+        eventually("the refusals are counted", || {
+            weir.metrics().sum("weir_listener_failures_total", &[&format!("reason=\"{reason}\"")]) > 0.5
+        });
+    }
+    assert_eq!(asked.targets(), ["/?domain=good.shops.test", "/?domain=bad.shops.test"]);
+}
 
 #[test]
 fn no_certificate_is_ordered_for_what_the_application_does_not_know() {
