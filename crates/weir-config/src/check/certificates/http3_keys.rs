@@ -31,7 +31,7 @@ pub(in crate::check) fn check(
         let file = key.file.display();
         let message = format!("every user of this machine may read or change `{file}`");
         let help = format!(
-            "`chmod o= {file}`: whoever has the key can end connections of clients and claim their addresses"
+            "`chmod o= {file}`: with the key, connections of clients can be ended and their addresses claimed"
         );
         diagnostics.push(Diagnostic::new(DiagnosticKind::Suspicious, span, message).help(help));
     }

@@ -35,13 +35,13 @@ impl HeldHello {
 }
 
 /// The beginning of a handshake, until it is known whether it waits.
-pub(super) struct ReadHello {
+pub(super) struct GatheredHello {
     certificates: Arc<Certificates>,
     bytes: Vec<u8>,
     pub(super) held: Option<Arc<HeldHello>>,
 }
 
-impl ReadHello {
+impl GatheredHello {
     /// `None` where no handshake waits.
     pub(super) fn new(certificates: &Arc<Certificates>) -> Option<Self> {
         let may_wait = certificates.issued().is_some_and(|issued| issued.may_wait());

@@ -5,6 +5,7 @@
 pub(crate) mod endpoint;
 pub(crate) mod link;
 mod socket;
+mod worker_ids;
 mod handshakes;
 mod path_guard;
 pub(crate) mod trace;

@@ -169,8 +169,8 @@ impl AeadKey for TokenAead {
 mod tests {
     use quinn_proto::ConnectionIdGenerator as _;
 
-    use super::super::connection_ids::WorkerIds;
     use super::super::keys::QuicKeys;
+    use super::super::worker_ids::WorkerIds;
     use super::*;
 
     fn file(seed: u8) -> Arc<Http3Key> {

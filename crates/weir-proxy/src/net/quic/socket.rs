@@ -14,11 +14,11 @@ use quinn_proto::{
 
 use weir_observe::DatagramShard;
 
-use super::connection_ids::WorkerIds;
 use super::handshakes::OpenHandshakes;
 use super::keys::QuicKeys;
 use super::shared_keys::ResetKey;
 use super::udp::{ReceiveRoom, SEND_BYTES_MAX, UdpSocket};
+use super::worker_ids::WorkerIds;
 
 /// The version that is spoken (RFC 9000 section 15).
 const VERSION_1: u32 = 1;

@@ -18,7 +18,7 @@ use rustls::quic::{Connection, KeyChange, Secrets, ServerConnection, Version};
 use rustls::server::{ProducesTickets, StoresServerSessions};
 use rustls::{ServerConfig, crypto::aws_lc_rs};
 
-use super::held_hello::{HeldHello, ReadHello};
+use super::held_hello::{GatheredHello, HeldHello};
 use crate::net::tls::certificates::Certificates;
 
 /// The name of HTTP/3 in handshakes (RFC 9114 section 3.1).
@@ -118,7 +118,7 @@ impl crypto::ServerConfig for QuicTls {
             Ok(tls) => Handshake::Going(Box::new(Connection::Server(tls))),
             Err(error) => Handshake::Failed(error),
         };
-        let hello = ReadHello::new(&self.certificates).map(Box::new);
+        let hello = GatheredHello::new(&self.certificates).map(Box::new);
         Box::new(QuicSession { tls: self, version, handshake, hello, next: None, told: false, error: None })
     }
 }
@@ -129,7 +129,7 @@ struct QuicSession {
     version: u32,
     handshake: Handshake,
     /// The first message, as long as TLS has not got it.
-    hello: Option<Box<ReadHello>>,
+    hello: Option<Box<GatheredHello>>,
     next: Option<Secrets>,
     /// Whether it was told that the name of the server is known.
     told: bool,

@@ -397,7 +397,7 @@ fn why_explains_a_failure() {
     eventually("it is known", || {
         let told = crate::harness::run(&["why", &id, "--admin", &admin]);
         let is_told = told.stdout.contains("GET /broken for a.test")
-            && told.stdout.contains("on listener web with TLS");
+            && told.stdout.contains("on listener web over QUIC (HTTP/3)");
         assert!(told.code != Some(0) || is_told, "{}", told.stdout);
         is_told
     });
