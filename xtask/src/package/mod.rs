@@ -56,7 +56,7 @@ enum PackageKind {
 
 /// The largest program that a Debian package may hold: it had 22.1 million bytes before it read configs of other products (decision 276) and 24.3
 /// before it spoke HTTP/3 (decision 325), and is to have 16. A dependency that doubles it is to be seen.
-const PROGRAM_BYTES_MAX: u64 = 26_000_000;
+const PROGRAM_BYTES_MAX: u64 = 26_400_000;
 
 /// The largest static program: it brings its C library, relocations that are not packed, and the client of Kubernetes.
 const STATIC_PROGRAM_BYTES_MAX: u64 = 36_000_000;
