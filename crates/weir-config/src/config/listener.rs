@@ -394,19 +394,6 @@ section! {
         /// once, if a token of an earlier connection proves the address of the client, others when the handshake is over. Servers are told by `Early-Data: 1`, and get the request again after the handshake
         /// when they answer 425. Not with client certificates.
         early_data: bool = false, like "nginx `ssl_early_data`, HAProxy `allow-0rtt`";
-        /// How fast is sent to clients, judged by losses or by what arrives.
-        congestion_control: CongestionControl = "cubic", like "HAProxy `quic-cc-algo`, sysctl `net.ipv4.tcp_congestion_control`";
-    }
-}
-
-choice! {
-    /// How fast is sent over QUIC.
-    pub enum CongestionControl {
-        /// a loss means that a path is full: RFC 9438
-        #[default]
-        Cubic = "cubic",
-        /// losses mean little, as on paths over radio: the rate at which packets arrive and the shortest round trip say what a path holds (BBR). Takes more from connections with `cubic` on the same path
-        Bbr = "bbr",
     }
 }
 

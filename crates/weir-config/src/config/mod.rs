@@ -66,8 +66,8 @@ pub use grpc_status::GrpcStatusName;
 pub use identity::{ProcessAccount, ProcessIdentity};
 pub use interning::Interner;
 pub use listener::{
-    AcceptFrom, CongestionControl, EncodedSlashAction, ForwardedHeaders, Leniency, Listener, ListenerHttp2,
-    ListenerHttp3, ListenerLimits, ListenerParts, ListenerProtocol, ListenerTimeouts, PathForm, PathSettings,
+    AcceptFrom, EncodedSlashAction, ForwardedHeaders, Leniency, Listener, ListenerHttp2, ListenerHttp3,
+    ListenerLimits, ListenerParts, ListenerProtocol, ListenerTimeouts, PathForm, PathSettings,
     PriorKnowledge, ProxyProtocol, RequestId, RouteOrder, TiedRoutes,
 };
 pub use metrics::{HistogramBuckets, Metrics};

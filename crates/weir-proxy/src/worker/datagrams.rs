@@ -10,9 +10,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quinn_proto::congestion::{BbrConfig, ControllerFactory, CubicConfig};
+use quinn_proto::congestion::CubicConfig;
 use quinn_proto::{IdleTimeout, Incoming, ServerConfig, TransportConfig, VarInt};
-use weir_config::{CongestionControl, ListenerHttp3};
+use weir_config::ListenerHttp3;
 use weir_observe::{Cause, Failure, Phase};
 
 use super::Acceptor;
@@ -127,10 +127,6 @@ fn unused(remote: SocketAddr) -> UnusedConnection {
 }
 
 fn transport(http3: &ListenerHttp3) -> TransportConfig {
-    let congestion_control: Arc<dyn ControllerFactory + Send + Sync> = match http3.congestion_control {
-        CongestionControl::Cubic => Arc::new(CubicConfig::default()),
-        CongestionControl::Bbr => Arc::new(BbrConfig::default()),
-    };
     let mut config = TransportConfig::default();
     config
         .max_concurrent_bidi_streams(http3.streams_max.min(STREAMS_AT_FIRST).into())
@@ -141,7 +137,7 @@ fn transport(http3: &ListenerHttp3) -> TransportConfig {
         .send_window(SEND_WINDOW)
         .crypto_buffer_size(HANDSHAKE_BYTES_MAX)
         .datagram_receive_buffer_size(None)
-        .congestion_controller_factory(congestion_control);
+        .congestion_controller_factory(Arc::new(CubicConfig::default()));
     config
 }
 
