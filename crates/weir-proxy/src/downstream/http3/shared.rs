@@ -225,13 +225,20 @@ impl Http3Shared {
 
     /// Writes what a stream takes now; the rest stays. `None` when the stream takes nothing any more.
     pub(super) fn write(&self, id: StreamId, bytes: &[u8]) -> Option<usize> {
-        let written = self.link.with(|connection| connection.send_stream(id).write(bytes));
-        match written {
-            Ok(len) => {
-                self.link.wake();
-                Some(len)
+        let mut len = 0;
+        let outcome = self.link.with(|connection| {
+            let mut stream = connection.send_stream(id);
+            // To the end, or until it is blocked: only then does the stream become writable again, should the connection have no room.
+            while len < bytes.len() {
+                len += stream.write(&bytes[len..])?;
             }
-            Err(WriteError::Blocked) => Some(0),
+            Ok(())
+        });
+        if len > 0 {
+            self.link.wake();
+        }
+        match outcome {
+            Ok(()) | Err(WriteError::Blocked) => Some(len),
             Err(WriteError::Stopped(_) | WriteError::ClosedStream) => None,
         }
     }

@@ -1,5 +1,7 @@
 //! Bodies whose pieces come one by one, in both directions.
 
+use quinn::TransportConfig;
+
 use super::start;
 use crate::harness::http3::{Http3Client, frame};
 use crate::harness::scripts::{continuing, measuring, pattern};
@@ -274,4 +276,27 @@ fn a_get_may_have_a_body() {
     client.send_data(&mut stream, b"abc");
     client.finish(&mut stream);
     assert_eq!(client.rest(&mut stream).body, b"3");
+}
+
+/// Whatever part of a piece there is room for on the connection: the rest follows when there is more.
+#[test]
+fn a_body_goes_on_when_the_connection_has_room_again() {
+    let body = "x".repeat(200_000);
+    let told = body.clone();
+    let origin = Origin::start(move |conn| {
+        conn.head()?;
+        conn.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", told.len()))?;
+        for piece in told.as_bytes().chunks(1_500) {
+            conn.send(piece)?;
+        }
+        Some(())
+    });
+    let (authority, weir) = start(&origin, "");
+    for window in [2_500_u32, 3_300, 4_100, 7_000, 9_500] {
+        let mut transport = TransportConfig::default();
+        transport.receive_window(window.into());
+        let client = Http3Client::try_connect_with(weir.web(), authority.client(), transport);
+        let response = client.expect("there is HTTP/3").get("/");
+        assert!(response.text() == body, "{window}: {} bytes", response.text().len());
+    }
 }
