@@ -366,6 +366,7 @@ impl ListenerIssued {
     }
 
     /// Whether there is no certificate yet for a name in lower case that may have one. Orders nothing.
+    #[cfg(feature = "http3")]
     pub(crate) fn may_come(&self, name: &str) -> bool {
         let is_own = |host: &str| self.config.hosts.iter().any(|own| **own == *host);
         let is_named = || is_own(name) || wildcard_of(name).is_some_and(|pattern| is_own(&pattern));

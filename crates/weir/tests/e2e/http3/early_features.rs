@@ -346,7 +346,7 @@ fn nothing_is_early_behind_an_upgrade() {
     let pending = client.send("GET", "/behind", b"");
     assert!(client.try_response(pending).is_err(), "its early data is rejected");
     assert!(!origin.targets().iter().any(|target| target == "/behind"));
-    let mut again = Http3Client::try_connect(weir.web(), behind.tls.clone()).expect("there is HTTP/3");
+    let mut again = Http3Client::try_connect(weir.web(), behind.tls).expect("there is HTTP/3");
     assert_eq!(again.get("/again").text(), "/again");
     assert_eq!(early_requests(), 1);
 }

@@ -1,17 +1,17 @@
 //! Every kind of failure is kept and explained, by the id that its client got or by its number in the list.
 
 use super::{assert_reported, failed, failures, get, weir, why};
-use crate::harness::http3::Http3Client;
 use crate::harness::scripts::gated;
-use crate::harness::tls::{ECDSA, WEB_TLS};
+use crate::harness::tls::ECDSA;
 use crate::harness::{
-    CLOSED_PORT, CertificateAuthority, Client, Gate, Origin, Weir, config_with, eventually, origin::ok,
-    temporary_folder,
+    CLOSED_PORT, CertificateAuthority, Client, Gate, Origin, Weir, eventually, origin::ok, temporary_folder,
 };
 
 /// RFC 9114 section 8.1.
+#[cfg(feature = "http3")]
 const H3_EXCESSIVE_LOAD: u64 = 0x107;
 
+#[cfg(feature = "http3")]
 const HTTP3: &str = "listener.web.http3 = {}\nlistener.web.tls.unknown_names = \"refused\"\n";
 
 #[test]
@@ -221,8 +221,13 @@ fn a_handshake_that_fails() {
     );
 }
 
+#[cfg(feature = "http3")]
 #[test]
 fn what_fails_over_http3_says_so() {
+    use crate::harness::config_with;
+    use crate::harness::http3::Http3Client;
+    use crate::harness::tls::WEB_TLS;
+
     let authority = CertificateAuthority::new();
     let text = config_with(&[format!("\"{CLOSED_PORT}\"")], &format!("{WEB_TLS}{HTTP3}"));
     let weir = Weir::start_in(authority.folder_for_web(), &text);

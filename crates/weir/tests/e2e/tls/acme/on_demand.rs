@@ -2,14 +2,17 @@
 
 use super::config;
 use super::scripted::{Misbehaviour, ScriptedAuthority};
-use crate::harness::http3::{HeldHandshakes, Http3Client};
 use crate::harness::origin::{ok, status};
 use crate::harness::tls::{connect, try_connect};
-use crate::harness::{CertificateAuthority, Gate, Origin, Weir, eventually, temporary_folder};
+use crate::harness::{Origin, Weir, eventually, temporary_folder};
 
 /// Before the certificate is ordered, the client has proven its address; the order of `a.test` would be that of one that has not.
+#[cfg(feature = "http3")]
 #[test]
 fn a_handshake_of_http3_waits_for_its_certificate() {
+    use crate::harness::http3::{HeldHandshakes, Http3Client};
+    use crate::harness::{CertificateAuthority, Gate};
+
     let (origin, authority, store) =
         (Origin::serving("hello"), ScriptedAuthority::start(Misbehaviour::default()), temporary_folder());
     let gate = Gate::new();
