@@ -3,13 +3,13 @@
 //! `GET /api/connections?listener=&upstream=&server=&min_age=&limit=`, `GET /api/connections/ID`, `POST /api/connections/ID/end`,
 //! `POST /api/connections/end?upstream=&server=`, `POST /api/connections/ID/qlog?seconds=`. JSON; keys are only added, never renamed.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use weir_config::parse_duration;
 use weir_traffic::route::query_value;
 
+use super::one_at_a_time::OneAtATime;
 use super::query::{decoded, only_known};
 use super::request::AdminRequest;
 use super::response::BufferedResponse;
@@ -36,8 +36,8 @@ const QLOG_TYPE: &str = "application/qlog+json-seq";
 const QLOG_SECONDS: u64 = 10;
 const QLOG_SECONDS_MAX: u64 = 60;
 
-/// Whether that is done for a connection: one at a time, each takes memory.
-static IS_TRACING: AtomicBool = AtomicBool::new(false);
+/// The connection for which that is done.
+static TRACED: OneAtATime = OneAtATime::new();
 
 /// Connections in one answer, unless the query says otherwise.
 const LIMIT: usize = 100;
@@ -108,7 +108,7 @@ pub(super) async fn qlog(request: &AdminRequest, operations: &Operations) -> Buf
         Some(_) => return bad(&format!("`seconds` is a number from 1 to {QLOG_SECONDS_MAX}")),
     };
     let Ok(connection) = id.parse::<ConnectionId>() else { return unknown(id, 0) };
-    let Some(_slot) = TracingSlot::take() else {
+    let Some(_slot) = TRACED.take() else {
         let what = "another connection is being written down: wait until that is done";
         return BufferedResponse::json(409, &json!({ "errors": [what] }));
     };
@@ -118,21 +118,6 @@ pub(super) async fn qlog(request: &AdminRequest, operations: &Operations) -> Buf
             let what = format!("there is no connection of HTTP/3 `{id}`: it may have ended");
             BufferedResponse::json(404, &json!({ "errors": [what] }))
         }
-    }
-}
-
-/// The one connection that is being written down, until it is dropped.
-struct TracingSlot;
-
-impl TracingSlot {
-    fn take() -> Option<Self> {
-        (!IS_TRACING.swap(true, Ordering::SeqCst)).then_some(Self)
-    }
-}
-
-impl Drop for TracingSlot {
-    fn drop(&mut self) {
-        IS_TRACING.store(false, Ordering::SeqCst);
     }
 }
 

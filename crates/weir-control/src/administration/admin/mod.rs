@@ -21,6 +21,7 @@ mod request;
 mod response;
 mod query;
 mod connection_slots;
+mod one_at_a_time;
 
 use std::io;
 use std::net::SocketAddr;

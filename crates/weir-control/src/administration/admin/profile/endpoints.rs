@@ -1,7 +1,6 @@
 //! Profiles are taken on a thread of their own, one at a time.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -9,6 +8,7 @@ use weir_observe::{ListenerShard, PerWorker, ServerShard, UpstreamShard, WorkerS
 use weir_traffic::route::query_value;
 
 use super::BELOW;
+use crate::administration::admin::one_at_a_time::OneAtATime;
 use crate::administration::admin::query::decoded;
 use crate::administration::admin::request::AdminRequest;
 use crate::administration::admin::response::BufferedResponse;
@@ -25,23 +25,8 @@ const SVG: &str = "image/svg+xml";
 const SECONDS_DEFAULT: u64 = 10;
 const SECONDS_MAX: u64 = 60;
 
-/// Whether a profile is being taken in this process.
-static TAKEN: AtomicBool = AtomicBool::new(false);
-
-/// The one profile that is being taken, until it is dropped.
-struct ProfileSlot;
-
-impl ProfileSlot {
-    fn take() -> Option<Self> {
-        (!TAKEN.swap(true, Ordering::SeqCst)).then_some(Self)
-    }
-}
-
-impl Drop for ProfileSlot {
-    fn drop(&mut self) {
-        TAKEN.store(false, Ordering::SeqCst);
-    }
-}
+/// The profile that is being taken in this process.
+static PROFILE: OneAtATime = OneAtATime::new();
 
 /// Answers what is asked below [`BELOW`]; `None` when there is no such thing.
 pub(in crate::administration::admin) async fn answer(
@@ -87,7 +72,7 @@ async fn memory(operations: &Arc<Operations>) -> BufferedResponse {
 async fn on_a_thread(
     make: impl FnOnce(&dyn Fn() -> bool) -> Result<BufferedResponse, BufferedResponse> + Send + 'static,
 ) -> BufferedResponse {
-    let Some(slot) = ProfileSlot::take() else { return refusal(&NoProfile::Busy) };
+    let Some(slot) = PROFILE.take() else { return refusal(&NoProfile::Busy) };
     let (answered, answer) = oneshot::channel();
     let started = std::thread::Builder::new().name("weir-profile".into()).spawn(move || {
         let answer = make(&|| !answered.is_closed()).unwrap_or_else(|refusal| refusal);
