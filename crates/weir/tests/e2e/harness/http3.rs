@@ -239,7 +239,9 @@ impl Http3Client {
     /// # Errors
     /// Why there is none.
     pub(crate) fn try_response(&mut self, pending: PendingResponse) -> Result<Http3Response, StreamError> {
-        self.runtime.block_on(pending.0).expect("the task does not panic")
+        let response = async { tokio::time::timeout(WATCHDOG, pending.0).await };
+        let response = self.runtime.block_on(response).expect("a response does not stand still");
+        response.expect("the task does not panic")
     }
 
     /// The response to a request.

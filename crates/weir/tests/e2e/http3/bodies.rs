@@ -281,7 +281,7 @@ fn a_get_may_have_a_body() {
 /// Whatever part of a piece there is room for on the connection: the rest follows when there is more.
 #[test]
 fn a_body_goes_on_when_the_connection_has_room_again() {
-    let body = "x".repeat(200_000);
+    let body = "x".repeat(1_000_000);
     let told = body.clone();
     let origin = Origin::start(move |conn| {
         conn.head()?;
