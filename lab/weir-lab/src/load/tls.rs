@@ -93,7 +93,7 @@ impl TlsClient {
 pub enum ServerTrust {
     /// Certificates of these authorities.
     Roots(RootCertStore),
-    /// Whoever answers: the user has asked for that.
+    /// No check of the certificate: the user has asked for that.
     Anyone,
 }
 

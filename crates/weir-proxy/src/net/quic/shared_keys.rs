@@ -2,7 +2,7 @@
 //!
 //! A node that gets a packet for a connection of another one knows its ID by the keyed hash in it, and answers by the reset that the other had
 //! announced (RFC 9000 section 10.3). Announced is one for the address that the client speaks to: at another address of a node, as that of a node
-//! that stands by, nobody gets it (section 21.11). Must not know which process of this node has which connection.
+//! that stands by, no client gets it (section 21.11). Must not know which process of this node has which connection.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};

@@ -1,7 +1,7 @@
 //! What happens to one connection of QUIC, written as qlog (draft-ietf-quic-qlog-main-schema, JSON text sequences) while an operator wants that.
 //!
 //! Written from what a turn of the connection has changed: the packets of a turn are counted, not listed. Bounded in bytes; the owner bounds the time.
-//! Must not be looked at by connections that nobody asked for.
+//! Must cost nothing where no operator has asked for it.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
